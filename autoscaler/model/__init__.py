@@ -1,0 +1,1 @@
+"""The words the program uses: frozen values without clock, I/O or logging."""

@@ -1,0 +1,186 @@
+"""Why something is done or held: a closed vocabulary of codes, each with the numbers it must carry.
+
+The code that decides writes the reason; logs, Events, conditions and ``explain`` are renderings of it.
+"""
+
+from __future__ import annotations
+
+import enum
+import string
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from autoscaler.model import quantity
+
+
+class Code(enum.StrEnum):
+    """Reason codes; the value is the CamelCase word that Kubernetes users see. ``TEXTS`` has a sentence for each."""
+
+    # what is done
+    BREACH = "ObjectiveMissed"
+    DEMAND = "DemandRose"
+    STALL = "Stalled"
+    OOM = "OutOfMemory"
+    MEMORY_GROW = "MemoryNearLimit"
+    MEMORY_SHRINK = "MemoryUnused"
+    SHRINK = "DemandFell"
+    SETTLE = "Settle"
+    NEW_POD = "NewPodLearnedSize"
+    SCALE_OUT = "SizeNotEnough"
+    SCALE_IN = "FewerPodsSuffice"
+    REVERT = "ResizeNotGranted"
+    UNDO_SHRINK = "ShrinkUndone"
+    CONSOLIDATE = "Consolidate"
+    CPU_TARGET = "CpuAboveTarget"
+    METRIC_TARGET = "MetricAboveTarget"
+    RELEASE = "Released"
+    RECREATE = "Recreate"
+    # what is held
+    STEADY = "WithinObjective"
+    TOLERANCE = "ChangeTooSmall"
+    STABILIZING = "Stabilizing"
+    NO_SIGNAL = "NoSignal"
+    STALE = "SignalStale"
+    NOT_CPU_BOUND = "NotCpuBound"
+    INELASTIC = "CannotUseMoreCpu"
+    UNREACHABLE = "ObjectiveUnreachable"
+    AT_MAX = "AtMaximum"
+    AT_MIN = "AtMinimum"
+    NODE_FULL = "NodeFull"
+    QUOTA = "QuotaExhausted"
+    LIMIT_RANGE = "LimitRange"
+    BUDGET = "BudgetExhausted"
+    NO_ROOM_TO_CONSOLIDATE = "NoRoomToConsolidate"
+    MEMORY_UNSAFE = "MemoryShrinkRefused"
+    LEAK = "MemoryLeakSuspected"
+    ROLLOUT = "RolloutInProgress"
+    STARTING = "ReplicasStarting"
+    NOT_COMING = "ReplicasNotComing"
+    OTHER_OWNER = "OtherOwner"
+    PAUSED = "Paused"
+    OFF = "Off"
+    BLIND = "ClusterUnseen"
+    HELD = "Held"
+    IN_FLIGHT = "ResizeInProgress"
+    REFUSED = "ResizeRefused"
+    FLEET_LIMIT = "FleetLimit"
+    BREAKER = "BreakerOpen"
+    LEARNING = "Learning"
+    BARRED = "ShrinkBarred"
+    UNSUPPORTED = "ResizeUnsupported"
+    SCALED_TO_ZERO = "ScaledToZero"
+    DRAINING = "Draining"
+    NO_EFFECT = "NoEffectYet"
+    RATE_LIMITED = "ScaleRateLimited"
+
+
+TEXTS: Mapping[Code, str] = {
+    Code.BREACH: "{misses:share} of requests missed {target:seconds} (allowed {allowed:share})",
+    Code.DEMAND: "demand {demand:cores} with head-room needs {wanted:cores}, has {have:cores}",
+    Code.STALL: "{in_flight:number} requests in flight and none completed",
+    Code.OOM: "container was OOMKilled at {limit:memory}",
+    Code.MEMORY_GROW: "working set {used:memory} of {limit:memory}, head-room {headroom:share}",
+    Code.MEMORY_SHRINK: "peak {peak:memory} of {limit:memory} for {window:seconds}",
+    Code.SHRINK: "demand {demand:cores} needs {wanted:cores}, has {have:cores}",
+    Code.SETTLE: "sizes settle after the replicas came: {wanted:cores} each",
+    Code.NEW_POD: "new pod was born at {have:cores}, learned size is {wanted:cores}",
+    Code.SCALE_OUT: "{wanted:cores} wanted, {covered:cores} is all that size can give",
+    Code.SCALE_IN: "{demand:cores} fits in {pods:number} pods of {size:cores}",
+    Code.REVERT: "resize to {wanted} was not granted: {why}",
+    Code.UNDO_SHRINK: "misses rose to {misses:share} within a minute of a shrink",
+    Code.CONSOLIDATE: "{pods:number} pods of {size:cores} will carry {demand:cores}",
+    Code.CPU_TARGET: "CPU use {used:share} of size, target {target:share}",
+    Code.METRIC_TARGET: "{name} is {value:number}, target {target:number}",
+    Code.RELEASE: "back to the template's size",
+    Code.RECREATE: "a resize can't help: {why}",
+    Code.STEADY: "{misses:share} missed (allowed {allowed:share}), {have:cores} for a demand of {demand:cores}",
+    Code.TOLERANCE: "{wanted:cores} instead of {have:cores} is not worth a resize",
+    Code.STABILIZING: "{wanted:cores} would do, kept at {have:cores} for {left:seconds} more",
+    Code.NO_SIGNAL: "{signal}: {why}",
+    Code.STALE: "{signal} is {age:seconds} old (limit {limit:seconds})",
+    Code.NOT_CPU_BOUND: "{misses:share} missed but CPU is free ({used:cores} of {have:cores} used, "
+    "{throttled:share} throttled): more CPU would not help",
+    Code.INELASTIC: "pods used {used:cores} of {added:cores} added: they can't use more than {ceiling:cores}",
+    Code.UNREACHABLE: "one request alone takes {fastest:seconds}, target {target:seconds}: no size can meet it",
+    Code.AT_MAX: "{wanted:cores} wanted, maximum is {maximum:cores}",
+    Code.AT_MIN: "already at the minimum {minimum:cores}",
+    Code.NODE_FULL: "{wanted:cores} wanted, {free:cores} free on {node}",
+    Code.QUOTA: "{wanted} wanted, {free} left in quota {quota}",
+    Code.LIMIT_RANGE: "{wanted} wanted, LimitRange allows {allowed}",
+    Code.BUDGET: "{wanted:cores} wanted, {granted:cores} granted of budget {budget}",
+    Code.NO_ROOM_TO_CONSOLIDATE: "{pods:number} pods would need {size:cores} each, {free:cores} is free",
+    Code.MEMORY_UNSAFE: "limit {wanted:memory} refused: usage {usage:memory} with page cache ({age:seconds} old) "
+    "+ margin {margin:memory}",
+    Code.LEAK: "working set grew to {used:memory} without end, stopped at the maximum {limit:memory}",
+    Code.ROLLOUT: "a rollout is under way",
+    Code.STARTING: "{starting:number} replicas are starting",
+    Code.NOT_COMING: "{pods:number} replicas don't come: {why}",
+    Code.OTHER_OWNER: "replicas are set by {owner}",
+    Code.PAUSED: "paused by a person",
+    Code.OFF: "mode is Off",
+    Code.BLIND: "the cluster was last seen {age:seconds} ago",
+    Code.HELD: "{why}",
+    Code.IN_FLIGHT: "a resize of {pods:number} pods is {state}",
+    Code.REFUSED: "{wanted} was refused: {why}",
+    Code.FLEET_LIMIT: "{limit} reached",
+    Code.BREAKER: "{bad:number} of the last {total:number} resizes failed or made it worse",
+    Code.LEARNING: "learning for {left:seconds} more before anything shrinks",
+    Code.BARRED: "a shrink was undone, none for {left:seconds} more",
+    Code.UNSUPPORTED: "{why}",
+    Code.SCALED_TO_ZERO: "replicas is 0: off",
+    Code.DRAINING: "{pod} drains for {left:seconds} more",
+    Code.NO_EFFECT: "{field} has no effect yet",
+    Code.RATE_LIMITED: "{wanted:number} replicas wanted, behavior allows {allowed:number} now",
+}
+
+
+class _Sentence(string.Formatter):
+    def get_value(self, key: int | str, args: Any, kwargs: Any) -> Any:
+        return kwargs.get(key, "?")
+
+    def format_field(self, value: Any, format_spec: str) -> str:
+        if isinstance(value, str) or value is None:
+            return value or "?"
+        match format_spec:
+            case "share":
+                return f"{value * 100:.3g}%" if value < 0.9995 or value > 1 else f"{value * 100:.4g}%"
+            case "cores":
+                return quantity.format_cpu(round(value))
+            case "memory":
+                return _memory(value)
+            case "seconds":
+                return f"{value * 1000:.0f}ms" if value < 1 else f"{value:.3g}s"
+            case "number":
+                return f"{value:.4g}"
+        return format(value, format_spec)
+
+
+def _memory(value: float) -> str:
+    for suffix, size in (("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10)):
+        if value >= size:
+            return f"{value / size:.4g}{suffix}"
+    return f"{value:.0f}"
+
+
+_SENTENCE = _Sentence()
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """A code and its numbers: CPU in millicores, memory in bytes, time in seconds, shares in [0, 1]."""
+
+    code: Code
+    numbers: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def text(self) -> str:
+        """The sentence a person reads."""
+        return _SENTENCE.vformat(TEXTS[self.code], (), self.numbers)
+
+    def __str__(self) -> str:
+        return f"{self.code}: {self.text}"
+
+
+def because(code: Code, **numbers: Any) -> Reason:
+    return Reason(code, numbers)
