@@ -1,0 +1,1 @@
+"""Pods that serve requests under a CPU quota: the one model behind the emulated pods and the simulated ones."""
