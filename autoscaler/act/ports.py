@@ -20,7 +20,7 @@ class Verb(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Patch:
-    """One mutating request, exactly as it goes over the wire. ``body`` is JSON-ready. ``action`` is what it stands for."""
+    """One mutating request, as it goes over the wire. ``body`` is JSON-ready; ``action`` is what it stands for."""
 
     verb: Verb
     path: str

@@ -36,7 +36,7 @@ class Want:
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """What a workload may have after sharing: per pod uid the CPU in millicores and memory in bytes it may be asked for.
+    """What a workload may have after sharing: per pod uid, CPU in millicores and memory in bytes.
 
     ``short`` is what was wanted and not granted (millicores), ``why`` says by what.
     """
@@ -67,7 +67,7 @@ class LimitRangeView:
 
 @dataclass(frozen=True, slots=True)
 class QuotaView:
-    """One ResourceQuota: hard and used by key (``requests.cpu``, ``limits.cpu`` in millicores, ``*.memory`` in bytes)."""
+    """One ResourceQuota: hard and used by key (``requests.cpu``, ``limits.cpu`` millicores, ``*.memory`` bytes)."""
 
     namespace: str
     name: str
@@ -89,9 +89,9 @@ class BudgetView:
 class Ledger:
     """What is free to be spent this tick, once for all workloads.
 
-    ``committed``: per node, the CPU *requests* in millicores of max(desired, allocated, actual) of **all** pods on it plus
-    what was sent and is not finished (memory likewise). Infeasible desired sizes don't count.
-    ``nodes_known`` is False where nodes can't be seen (sidecar): then room is unknown and the kubelet's answer is the truth.
+    ``committed``: per node, the CPU *requests* in millicores of max(desired, allocated, actual) of **all** pods on it
+    plus what was sent and is not finished (memory likewise). Infeasible desired sizes don't count.
+    ``nodes_known`` is False where nodes can't be seen (sidecar): room is unknown, the kubelet's answer is the truth.
     """
 
     nodes: Mapping[str, Node] = field(default_factory=dict)

@@ -34,8 +34,8 @@ class Cause(enum.StrEnum):
 class Measured:
     """A value that can be used.
 
-    ``age_s``: seconds between the newest sample in it and the tick. ``window_s``: the span a rate or ratio covers (0 for a
-    gauge). ``coverage``: pods that answered / pods expected, in (0, 1]; sums are *not* extrapolated.
+    ``age_s``: seconds between the newest sample in it and the tick. ``window_s``: the span of a rate or ratio (0 for
+    a gauge). ``coverage``: pods that answered / pods expected, in (0, 1]; sums are *not* extrapolated.
     ``weight``: events behind a ratio (requests in the window), 0 when unknown. ``source``: who answered.
     """
 
@@ -61,7 +61,7 @@ NOT_CONFIGURED = Absent(Cause.NOT_CONFIGURED)
 
 
 class Counts(enum.StrEnum):
-    """What the request counter counts. Completions can't exceed capacity: arrivals are derived from in-flight growth."""
+    """What the request counter counts. Completions can't exceed capacity: in-flight growth is added to them."""
 
     ARRIVALS = "arrivals"
     COMPLETIONS = "completions"
@@ -85,8 +85,8 @@ class PodSignals:
 class Signals:
     """Everything measured for one workload at one tick. Sums over the pods that answered.
 
-    Fast readings (``requests``, ``misses``, ``failures``, ``in_flight``) cover about one scrape interval; CPU, throttling,
-    pressure and memory come from the kubelet every 10–15 s and carry that age and window.
+    Fast readings (``requests``, ``misses``, ``failures``, ``in_flight``) cover about one scrape interval; CPU,
+    throttling, pressure and memory come from the kubelet every 10–15 s and carry that age and window.
     """
 
     requests: Reading = NOT_CONFIGURED

@@ -38,7 +38,7 @@ class TargetRef:
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """CPU and memory of one container in one of the three sizes. Other resources are never touched, so not held here."""
+    """CPU and memory of one container in one of the three sizes. Others are never touched, so not held here."""
 
     cpu_request: int | None = None
     cpu_limit: int | None = None
