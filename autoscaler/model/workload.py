@@ -122,8 +122,9 @@ OPEN_STATES = frozenset(
 class Attempt:
     """Our resize of one pod, as far as it has come.
 
-    ``wanted`` is the size asked for; ``since`` when this attempt was first sent; ``refusal`` what a refusal said
-    (``NodeCapacity``, ``Quota``, ``LimitRange``, ``Forbidden``, ``Invalid``, ``Webhook``, ``Conflict`` …).
+    ``wanted`` is the size asked for (only the keys that were set); ``since`` when this attempt was first sent; ``refusal``
+    what a refusal said (``NodeCapacity``, ``Quota``, ``LimitRange``, ``Forbidden``, ``Invalid``, ``Webhook``, ``Conflict``,
+    ``OomAgain`` …).
     """
 
     state: ResizeState
@@ -131,6 +132,23 @@ class Attempt:
     since: float
     refusal: str = ""
     message: str = ""
+    before: Resources | None = None
+    """The desired size before this attempt."""
+    granted: bool = False
+    """The kubelet has allocated it. What is granted is never taken back because it is late."""
+    until: float | None = None
+    """When the state became terminal; None while it is open."""
+    reverts: Resources | None = None
+    """Set on a revert: the size that was not granted."""
+    generation: int | None = None
+    """metadata.generation that the server answered with."""
+    restarts: bool = False
+    """The container restarts for it (resizePolicy RestartContainer)."""
+
+    @property
+    def open(self) -> bool:
+        """Sent and not yet at its end."""
+        return self.state in OPEN_STATES
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +181,8 @@ class Pod:
     resize_error_message: str = ""
     resize_dialect: str = ""
     """``status.resize`` as an alpha server fills it."""
+    resize_manager: str = ""
+    """Who last wrote through the resize subresource (managedFields), empty when nobody did or it isn't known."""
     unschedulable: bool = False
     template_hash: str = ""
     owner_uid: str = ""
