@@ -122,9 +122,9 @@ OPEN_STATES = frozenset(
 class Attempt:
     """Our resize of one pod, as far as it has come.
 
-    ``wanted`` is the size asked for (only the keys that were set); ``since`` when this attempt was first sent; ``refusal``
-    what a refusal said (``NodeCapacity``, ``Quota``, ``LimitRange``, ``Forbidden``, ``Invalid``, ``Webhook``, ``Conflict``,
-    ``OomAgain`` …).
+    ``wanted`` is the size asked for (only the keys that were set); ``since`` when this attempt was first sent;
+    ``refusal`` what a refusal said (``NodeCapacity``, ``Quota``, ``LimitRange``, ``Forbidden``, ``Invalid``,
+    ``Webhook``, ``Conflict``, ``OomAgain`` …).
     """
 
     state: ResizeState
