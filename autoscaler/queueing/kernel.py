@@ -7,7 +7,8 @@ https://docs.kernel.org/scheduler/sched-bwc.html). Because all rates are equal, 
 finish mark a request say when the next one ends, through any number of throttled periods, in closed form.
 
 A batch of b requests burns the sum of their works plus `batch_cpu` and waits the sum of their waits plus
-`batch_wait`: with c cores that takes l(b, c) = g b/c + d b + e/c + h.
+`batch_wait`: with c cores that takes l(b, c) = g b/c + d b + e/c + h. A thread pool may spin for a while after it ran
+out of work (`spin_window`, `spin_cores`): CPU that serves nobody and counts against the quota all the same.
 
 Plain functions over `state.Fleet` in the subset that numba compiles: `build(jit)` gives a copy of this module whose
 functions went through `jit`, and the emulator uses the module as it is. No imports besides the state's numbers.
@@ -41,6 +42,8 @@ from autoscaler.queueing.state import (
     SERVING,
     SHARED,
     SHARED_QUEUE,
+    SPIN_CORES,
+    SPIN_WINDOW,
     THREADS,
     TURN,
     Fleet,
@@ -57,10 +60,16 @@ def burn_rate(fleet, pod):
 
 def burn(fleet, pod, to):
     """Let the pod run inside its current period until `to`."""
-    span = to - fleet.clock[pod]
+    now = fleet.clock[pod]
     running = fleet.on_cpu[pod]
-    if running > 0 and span > 0.0:
+    rate = 0.0
+    span = to - now
+    if running > 0:
         rate = burn_rate(fleet, pod)
+    elif now < fleet.spin_until[pod]:
+        rate = min(fleet.spec[SPIN_CORES], fleet.cores[pod])
+        span = min(span, fleet.spin_until[pod] - now)
+    if rate > 0.0 and span > 0.0:
         ran = span
         if fleet.quota[pod] < rate * span:
             ran = fleet.quota[pod] / rate
@@ -69,7 +78,8 @@ def burn(fleet, pod, to):
                 fleet.throttled_time[pod] += span - ran
         spent = rate * ran
         fleet.quota[pod] = max(0.0, fleet.quota[pod] - spent)
-        fleet.burnt[pod] += spent / running
+        if running > 0:
+            fleet.burnt[pod] += spent / running
         fleet.cpu[pod] += spent
         fleet.active[pod] = 1
     fleet.clock[pod] = to
@@ -78,29 +88,30 @@ def burn(fleet, pod, to):
 def elapse(fleet, pod, to):
     """Advance the pod to `to`, at most its next event: its threads stay what they are on the way."""
     period = fleet.spec[PERIOD]
-    if to < fleet.refill[pod]:
-        burn(fleet, pod, to)
-        return
-    burn(fleet, pod, fleet.refill[pod])
-    fleet.periods[pod] += fleet.active[pod]
-    fleet.throttled[pod] += fleet.starved[pod]
-    fleet.active[pod] = 0
-    fleet.starved[pod] = 0
-    allowance = fleet.limit[pod] * period
-    fleet.quota[pod] = allowance
-    whole = int((to - fleet.refill[pod]) / period)
-    running = fleet.on_cpu[pod]
-    if whole > 0 and running > 0:
-        rate = burn_rate(fleet, pod)
-        spent = min(allowance, rate * period)
-        fleet.burnt[pod] += whole * spent / running
-        fleet.cpu[pod] += whole * spent
-        fleet.periods[pod] += whole
-        if rate * period - allowance > 1e-9 * rate:
-            fleet.throttled[pod] += whole
-            fleet.throttled_time[pod] += whole * (period - allowance / rate)
-    fleet.clock[pod] = fleet.refill[pod] + whole * period
-    fleet.refill[pod] += (whole + 1) * period
+    while to >= fleet.refill[pod]:
+        burn(fleet, pod, fleet.refill[pod])
+        fleet.periods[pod] += fleet.active[pod]
+        fleet.throttled[pod] += fleet.starved[pod]
+        fleet.active[pod] = 0
+        fleet.starved[pod] = 0
+        allowance = fleet.limit[pod] * period
+        fleet.quota[pod] = allowance
+        running = fleet.on_cpu[pod]
+        whole = 0
+        if running > 0 or fleet.clock[pod] >= fleet.spin_until[pod]:
+            # Whole periods that are all alike.
+            whole = int((to - fleet.refill[pod]) / period)
+        if whole > 0 and running > 0:
+            rate = burn_rate(fleet, pod)
+            spent = min(allowance, rate * period)
+            fleet.burnt[pod] += whole * spent / running
+            fleet.cpu[pod] += whole * spent
+            fleet.periods[pod] += whole
+            if rate * period - allowance > 1e-9 * rate:
+                fleet.throttled[pod] += whole
+                fleet.throttled_time[pod] += whole * (period - allowance / rate)
+        fleet.clock[pod] = fleet.refill[pod] + whole * period
+        fleet.refill[pod] += (whole + 1) * period
     burn(fleet, pod, to)
 
 
@@ -203,6 +214,8 @@ def finish(fleet, pod, now):
             if fleet.slot_mark[slot] - fleet.burnt[pod] > SLIVER:
                 continue
             fleet.on_cpu[pod] -= 1
+            if fleet.on_cpu[pod] == 0:
+                fleet.spin_until[pod] = now + fleet.spec[SPIN_WINDOW]
             if fleet.slot_wait[slot] > 0.0:
                 fleet.slot_kind[slot] = OFF_CPU
                 fleet.slot_mark[slot] = now + fleet.slot_wait[slot]
@@ -349,6 +362,7 @@ def open_pod(fleet, pod, at, limit, cores):
     fleet.burnt[pod] = 0.0
     fleet.cpu[pod] = 0.0
     fleet.throttled_time[pod] = 0.0
+    fleet.spin_until[pod] = 0.0
     fleet.next_event[pod] = NEVER
     fleet.on_cpu[pod] = 0
     fleet.busy[pod] = 0

@@ -67,6 +67,8 @@ class ServingPods:
         batch: int = 1,
         batch_cpu: float = 0.0,
         batch_wait: float = 0.0,
+        spin_window: float = 0.0,
+        spin_cores: float = 1.0,
         bounds: Sequence[float] = BUCKETS,
         keep_finished: bool = False,
         seed: int = 1,
@@ -97,6 +99,8 @@ class ServingPods:
             batch=batch,
             batch_cpu=batch_cpu,
             batch_wait=batch_wait,
+            spin_window=spin_window,
+            spin_cores=spin_cores,
             seed=seed,
         )
         self.now = 0.0

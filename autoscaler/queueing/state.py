@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 # Places in `Fleet.spec`.
-THREADS, PARALLELISM, BATCH, BATCH_CPU, BATCH_WAIT, QUEUE_LIMIT, BALANCE, PERIOD = range(8)
+THREADS, PARALLELISM, BATCH, BATCH_CPU, BATCH_WAIT, QUEUE_LIMIT, BALANCE, PERIOD, SPIN_WINDOW, SPIN_CORES = range(10)
 # Places in `Fleet.cursor`.
 FREE, TURN, DICE, DONE, PODS, SHARED, IN_SYSTEM = range(7)
 # How arrivals are spread (`spec[BALANCE]`).
@@ -52,6 +52,7 @@ class Fleet(NamedTuple):
     periods: Any  # periods with use that have ended
     throttled: Any  # of these, periods in which the quota ran out with work left
     throttled_time: Any  # seconds spent with work and no quota
+    spin_until: Any  # idle threads spin until then, burning CPU that serves nobody
     # one a queue
     waiting: Any
     head: Any
@@ -72,7 +73,8 @@ class Fleet(NamedTuple):
     done_pod: Any
 
 
-FLOATS_PER_POD = ("limit", "cores", "quota", "clock", "refill", "burnt", "next_event", "cpu", "throttled_time")
+FLOATS_PER_POD = ("limit", "cores", "quota", "clock", "refill", "burnt", "next_event", "cpu")
+FLOATS_PER_POD += ("throttled_time", "spin_until")
 WHOLES_PER_POD = (
     "status",
     "on_cpu",
@@ -105,10 +107,13 @@ def empty_fleet(
     batch_cpu: float = 0.0,
     batch_wait: float = 0.0,
     period: float = 0.1,
+    spin_window: float = 0.0,
+    spin_cores: float = 0.0,
     seed: int = 1,
 ) -> Fleet:
     """A fleet with room for `pods` pods and `requests` requests inside at once, made of the given kind of array."""
-    spec = floats(8, 0.0)
+    spec = floats(10, 0.0)
+    spec[SPIN_WINDOW], spec[SPIN_CORES] = spin_window, spin_cores
     spec[THREADS], spec[PARALLELISM], spec[BATCH] = threads, parallelism, batch
     spec[BATCH_CPU], spec[BATCH_WAIT] = batch_cpu, batch_wait
     spec[QUEUE_LIMIT], spec[BALANCE], spec[PERIOD] = queue_limit, BALANCING[balance], period

@@ -196,3 +196,16 @@ def test_looking_in_between_changes_nothing(load, stops):
         return sorted(end for _, _, end in serving.finished())
 
     assert ends(stops) == pytest.approx(ends([]), abs=1e-6)
+
+
+def test_a_spinning_thread_pool_makes_cpu_per_request_depend_on_the_gap():
+    def cpu_per_request(gap):
+        serving = one_pod(threads=1, spin_window=0.064)
+        for number in range(50):
+            serving.offer(number * (0.018 + gap), work=0.018)
+        serving.advance(50 * (0.018 + gap))
+        return serving.sample("a").cpu_seconds / 50
+
+    assert cpu_per_request(0.0) == pytest.approx(0.018)
+    assert cpu_per_request(0.03) == pytest.approx(0.048)
+    assert cpu_per_request(0.4) == pytest.approx(0.082)

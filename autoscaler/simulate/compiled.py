@@ -1,0 +1,55 @@
+"""The kernel, compiled once per machine by numba and kept on disk; the arrays it works on."""
+
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+
+from autoscaler.queueing import kernel
+from autoscaler.queueing.state import Fleet
+from autoscaler.simulate import tally
+
+
+class Compiled(NamedTuple):
+    """The functions that the simulator calls."""
+
+    step: Any
+    open_pod: Any
+    drain_pod: Any
+    close_pod: Any
+    set_limit: Any
+
+
+def floats(length: int, value: float) -> np.ndarray:
+    return np.full(length, value, dtype=np.float64)
+
+
+def wholes(length: int, value: int) -> np.ndarray:
+    return np.full(length, value, dtype=np.int64)
+
+
+_jit = njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
+_kernel = kernel.build(_jit)
+_advance = _kernel.advance
+_note = _jit(tally.note)
+
+
+@_jit
+def _step(fleet: Fleet, tallied: tally.Tally, times, works, waits, first, last, until):  # type: ignore[no-untyped-def]
+    """Advance the pods and note what finished; gives the first arrival after `until`."""
+    upcoming = _advance(fleet, times, works, waits, first, last, until)
+    _note(fleet, tallied)
+    return upcoming
+
+
+@cache
+def compiled() -> Compiled:
+    """Compiled on first use, read from disk afterwards."""
+    return Compiled(
+        step=_step,
+        open_pod=_kernel.open_pod,
+        drain_pod=_kernel.drain_pod,
+        close_pod=_kernel.close_pod,
+        set_limit=_kernel.set_limit,
+    )
