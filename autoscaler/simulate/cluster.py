@@ -17,6 +17,7 @@ import numpy as np
 from autoscaler.simulate.fleet import SimulatedFleet
 from autoscaler.simulate.scenario import WARM_UP_S, Scenario
 
+REVERSAL_S = 120.0
 LARGE_NODE = 64_000  # millicores, where nothing else is asked for
 MIN_LIMIT = 10  # millicores: the least quota a kernel takes
 
@@ -75,6 +76,7 @@ class Cluster:
         self.started = 0
         self.reversals = 0
         self.core_seconds = 0.0  # max(desired, allocated) of bound pods, from the end of the warm-up on
+        self.cpu_gone = 0.0  # CPU-seconds that pods had used when they went
         self._milli = 0
         self._counted_to = 0.0
         self._events: list[tuple[float, int, Callable[[], None]]] = []
@@ -261,6 +263,7 @@ class Cluster:
             for pod in [pod for pod in pods if pod.draining and pod.place is not None]:
                 assert pod.place is not None
                 if self.fleets[workload].empty(pod.place):
+                    self.cpu_gone += float(self.fleets[workload].fleet.cpu[pod.place])
                     self.fleets[workload].close(pod.place)
                     self._gone(pod)
 
@@ -274,6 +277,3 @@ class Cluster:
             self._recount()
             self._room_on(node)
         self._recount()
-
-
-REVERSAL_S = 120.0

@@ -1,0 +1,49 @@
+"""Which controllers there are, by the names of the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from autoscaler.simulate.controllers.base import Controller
+from autoscaler.simulate.controllers.hpa import Hpa
+from autoscaler.simulate.controllers.ideal import Ideal
+from autoscaler.simulate.controllers.static import Static
+
+if TYPE_CHECKING:
+    from autoscaler.model.policy import Policy
+
+
+def _share(text: str, default: float) -> float:
+    value = float(text.rstrip("%")) if text else default
+    if not 1.0 <= value <= 100.0:
+        raise ValueError(f"target {text} is not between 1 and 100 percent")
+    return value / 100.0
+
+
+MADE: dict[str, Callable[[str], Controller]] = {
+    "static": lambda rest: Static(float(rest) if rest else None),
+    "hpa": lambda rest: Hpa(_share(rest, 70.0)),
+    "hpa-inflight": lambda rest: Hpa(float(rest or 2.0), in_flight=True),
+    "ideal": lambda rest: Ideal(),
+}
+
+
+def make(name: str, policy: Policy | None = None) -> Controller:
+    """The controller of that name (`hpa:70`). ValueError lists the names there are."""
+    kind, _, rest = name.partition(":")
+    if kind in OURS:
+        from autoscaler.simulate.ours import Ours
+
+        if rest:
+            raise ValueError(f"controller {name!r}: {kind} takes no argument")
+        return Ours(policy=policy, vertical=kind != "ours-horizontal", horizontal=kind != "ours-vertical")
+    if kind not in MADE:
+        raise ValueError(f"controller {name!r} is none of {', '.join([*OURS, *MADE])}")
+    try:
+        return MADE[kind](rest)
+    except ValueError as error:
+        raise ValueError(f"controller {name!r}: {error}") from error
+
+
+OURS = ("ours", "ours-vertical", "ours-horizontal")

@@ -1,0 +1,94 @@
+"""One run: a scenario, a controller, a seed. Tick by tick, the pods advanced exactly in between."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+from autoscaler.simulate.arrivals import Arrivals
+from autoscaler.simulate.cluster import Cluster
+from autoscaler.simulate.controllers.base import Controller, Count, Order, Size
+from autoscaler.simulate.fleet import SimulatedFleet
+from autoscaler.simulate.scenario import WARM_UP_S, Scenario
+from autoscaler.simulate.scores import Scores, score
+from autoscaler.simulate.service import Tokens
+from autoscaler.simulate.visible import Seen, Visibility
+
+DRAIN_S = 60.0  # after the load's end, so that what is inside can still be answered
+
+Watch = Callable[[list[Seen], list[Order], Cluster], None]
+
+
+def run(scenario: Scenario, controller: Controller, seed: int, *, watch: Watch | None = None) -> Scores:
+    """Scores of one run; `watch` sees every tick. The same arguments give the same scores to the bit (but `wall_s`)."""
+    began = time.perf_counter()
+    scenario = settled(scenario, controller)
+    serving, end = scenario.serving, scenario.duration
+    fleets = []
+    for number, load in enumerate(scenario.loads):
+        key = seed * 1009 + number
+        arrivals = Arrivals(load, scenario.arrivals, serving.service, serving.wait, length=end, seed=key)
+        fleets.append(SimulatedFleet(serving, arrivals, target=scenario.target, scored_from=WARM_UP_S, seed=key + 1))
+    demand = [load.mean_rate(0.0, 60.0) * serving.service.mean for load in scenario.loads]
+    shapes = controller.shapes(scenario, demand)
+    cluster = Cluster(scenario, fleets, [shape.milli for shape in shapes], seed=seed)
+    for number, shape in enumerate(shapes):
+        cluster.start(number, shape.replicas)
+    visible = Visibility(cluster, seed=seed)
+    step = controller.tick or scenario.scrape
+    ticks = int(end / step + 1e-9)
+    before_warm = 0.0
+    for tick in range(1, ticks + 1):
+        cluster.advance(tick * step)
+        if cluster.now <= WARM_UP_S:
+            before_warm = cpu_used(cluster)
+        seen = visible.scrape()
+        orders = controller.decide(seen, cluster)
+        if orders:
+            carry_out(orders, cluster)
+        if watch is not None:
+            watch(seen, orders, cluster)
+    cluster.advance(end)
+    used, core_seconds = cpu_used(cluster) - before_warm, cluster.core_seconds
+    cluster.advance(end + max(DRAIN_S, 2 * scenario.target))
+    cluster.core_seconds = core_seconds
+    return score(cluster, used=used, end=end, wall=time.perf_counter() - began)
+
+
+def settled(scenario: Scenario, controller: Controller) -> Scenario:
+    """Ideal information acts at once; the mean of a service in tokens comes from the load."""
+    if controller.tick is not None and type(controller).__name__ == "Ideal":
+        scenario = replace(scenario, actuation=0.0)
+    service = scenario.serving.service
+    if isinstance(service, Tokens):
+        tokens = scenario.loads[0].tokens
+        if tokens is None:
+            raise ValueError("service tokens:… needs a load with tokens (--load-format requests)")
+        typical = (float(tokens[:, 0].mean()), float(tokens[:, 1].mean()))
+        scenario = replace(scenario, serving=replace(scenario.serving, service=replace(service, typical=typical)))
+    return scenario
+
+
+def carry_out(orders: list[Order], cluster: Cluster) -> None:
+    """Give the orders to the cluster and note how each workload's total changed."""
+    touched = {order.pod.workload if isinstance(order, Size) else order.workload for order in orders}
+    before = {workload: cluster.total(workload) for workload in touched}
+    for order in orders:
+        match order:
+            case Size():
+                cluster.resize(order.pod, order.milli)
+            case Count():
+                cluster.scale(order.workload, order.replicas, order.victims)
+    for workload in sorted(touched):
+        cluster.noted(workload, before[workload], cluster.total(workload))
+
+
+def cpu_used(cluster: Cluster) -> float:
+    """CPU-seconds of all pods that are there; those of pods that have gone are added by the cluster."""
+    return cluster.cpu_gone + sum(
+        float(cluster.fleets[pod.workload].fleet.cpu[pod.place])
+        for pods in cluster.pods
+        for pod in pods
+        if pod.place is not None
+    )
