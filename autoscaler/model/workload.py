@@ -196,6 +196,9 @@ class Pod:
     ip: str = ""
     attempt: Attempt | None = None
     probes_failing: bool = False
+    resized_by: str = ""
+    """Field manager of the last resize, by managedFields; empty when nobody resized."""
+    resized_at: float | None = None
 
     def container(self, name: str) -> Container | None:
         return next((c for c in self.containers if c.name == name), None)
@@ -232,6 +235,9 @@ class ScaleView:
     other_owner: str = ""
     """Who else sets the replicas (``hpa/NAME``, ``scaledobject/NAME``, a field manager), empty when nobody."""
     paused: bool = False
+    scaled_by: str = ""
+    """Field manager that last set the replicas, by managedFields; empty when unknown."""
+    scaled_at: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
