@@ -128,7 +128,7 @@ class Objective(Spec):
 
     latency: LatencyObjective | None = None
     cpu: CpuObjective | None = None
-    metrics: tuple[MetricObjective, ...] = ()
+    metrics: tuple[MetricObjective, ...] = Field((), description="Custom metrics, each with a target.")
 
     @model_validator(mode="after")
     def _one(self) -> Objective:
@@ -167,6 +167,7 @@ class GaugeSignal(Spec):
 class SourceName(enum.StrEnum):
     PROMETHEUS = "prometheus"
     SCRAPE = "scrape"
+    KUBELET = "kubelet"
     METRICS_API = "metrics.k8s.io"
 
 
@@ -188,7 +189,9 @@ class SignalsSpec(Spec):
     in_flight: GaugeSignal | None = None
     scrape: ScrapeSettings = Field(default_factory=ScrapeSettings)
     sources: tuple[SourceName, ...] = Field(
-        (SourceName.PROMETHEUS, SourceName.SCRAPE), description="Order of fallback.", min_length=1
+        (SourceName.PROMETHEUS, SourceName.SCRAPE, SourceName.KUBELET, SourceName.METRICS_API),
+        description="Order of fallback, signal by signal.",
+        min_length=1,
     )
     max_age: Duration = Field(30.0, description="Older samples count as stale.", gt=0)
 
@@ -209,6 +212,8 @@ class Bounded(Spec):
 
 
 class CpuBounds(Bounded):
+    """CPU of a pod's sized container."""
+
     min: CpuAmount = Field(100, description="Smallest CPU of a pod's container.", ge=10)
     max: CpuAmount | None = Field(None, description="Largest CPU; default: what the node offers.")
     step: CpuAmount = Field(100, description="Sizes are multiples of this.", gt=0)
@@ -221,6 +226,8 @@ class Shrink(enum.StrEnum):
 
 
 class MemoryBounds(Bounded):
+    """Memory of a pod's sized container."""
+
     min: MemoryAmount | None = Field(None, description="Smallest memory; default: the template's.")
     max: MemoryAmount | None = Field(
         None, description="Largest memory; default: the template's (memory is left alone)."
@@ -230,15 +237,21 @@ class MemoryBounds(Bounded):
 
 
 class GrowBehavior(Spec):
+    """When sizes go up."""
+
     stabilization_window_seconds: int = Field(0, ge=0, le=3600, description="The lowest wish in this window counts.")
 
 
 class ShrinkBehavior(Spec):
+    """When sizes go down."""
+
     stabilization_window_seconds: int = Field(60, ge=0, le=3600, description="The highest wish in this window counts.")
     min_change: Share = Field(0.1, description="Smaller changes are not worth a resize.")
 
 
 class VerticalBehavior(Spec):
+    """How fast sizes follow."""
+
     grow: GrowBehavior = Field(default_factory=GrowBehavior)
     shrink: ShrinkBehavior = Field(default_factory=ShrinkBehavior)
 
@@ -255,21 +268,31 @@ class Vertical(Spec):
 
 
 class ScalingPolicy(Spec):
-    type: Literal["Pods", "Percent"]
-    value: int = Field(gt=0)
-    period_seconds: int = Field(gt=0, le=1800)
+    """At most so many pods in so many seconds."""
+
+    type: Literal["Pods", "Percent"] = Field(description="What the value counts.")
+    value: int = Field(gt=0, description="Pods, or percent of the pods there are.")
+    period_seconds: int = Field(gt=0, le=1800, description="Length of the period.")
 
 
 class ScalingRules(Spec):
     """HPA's ``scaleUp``/``scaleDown`` block: same names, same defaults."""
 
-    stabilization_window_seconds: int | None = Field(None, ge=0, le=3600)
-    select_policy: Literal["Max", "Min", "Disabled"] = "Max"
-    policies: tuple[ScalingPolicy, ...] | None = None
-    tolerance: Share | None = None
+    stabilization_window_seconds: int | None = Field(
+        None, ge=0, le=3600, description="Window of past wishes that count. Default: 0 up, 300 down."
+    )
+    select_policy: Literal["Max", "Min", "Disabled"] = Field(
+        "Max", description="Which of the policies counts; Disabled: no change in this direction."
+    )
+    policies: tuple[ScalingPolicy, ...] | None = Field(
+        None, description="Default: up 4 pods or 100% in 15 s, down 100% in 15 s."
+    )
+    tolerance: Share | None = Field(None, description="Smaller changes are not made. Default 10%.")
 
 
 class HorizontalBehavior(Spec):
+    """How fast replicas follow."""
+
     scale_up: ScalingRules = Field(default_factory=ScalingRules)
     scale_down: ScalingRules = Field(default_factory=ScalingRules)
 
@@ -294,6 +317,8 @@ class Horizontal(Spec):
 
 
 class ResizeSpec(Spec):
+    """How one resize is carried out."""
+
     timeout_seconds: int = Field(60, gt=0, le=3600, description="An ungranted resize is reverted after this.")
     max_unavailable: int = Field(1, ge=1, description="Pods that may restart at once under RestartContainer.")
 

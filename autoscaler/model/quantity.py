@@ -25,6 +25,7 @@ _SUFFIX: Final[dict[str, Fraction]] = {
     "Pi": Fraction(2**50), "Ei": Fraction(2**60),
 }  # fmt: skip
 _BINARY: Final = (("Ei", 2**60), ("Pi", 2**50), ("Ti", 2**40), ("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10))
+_SHARE: Final = re.compile(r"(\d+\.?\d*|\.\d+)(%?)", re.ASCII)
 _DURATION: Final = re.compile(r"(\d+\.?\d*|\.\d+)(ns|us|µs|ms|s|m|h)")
 _DURATION_UNIT: Final = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 
@@ -53,18 +54,18 @@ def _ceil(amount: Fraction) -> int:
 
 def parse_cpu(text: str | int | float) -> Millicores:
     """Millicores, rounded up as the API server does (``0.5m`` is 1). Raises ValueError; negative is an error."""
-    milli = _ceil(parse_quantity(text) * 1000)
-    if milli < 0:
+    amount = parse_quantity(text)
+    if amount < 0:
         raise ValueError(f"{text!r} is negative")
-    return Millicores(milli)
+    return Millicores(_ceil(amount * 1000))
 
 
 def parse_memory(text: str | int | float) -> Bytes:
     """Bytes, rounded up. Raises ValueError; negative is an error."""
-    amount = _ceil(parse_quantity(text))
+    amount = parse_quantity(text)
     if amount < 0:
         raise ValueError(f"{text!r} is negative")
-    return Bytes(amount)
+    return Bytes(_ceil(amount))
 
 
 def format_cpu(milli: int) -> str:
@@ -121,10 +122,10 @@ def parse_share(text: str | int | float) -> float:
     if isinstance(text, bool):
         raise ValueError(f"{text!r} is not a share")
     raw = str(text).strip()
-    try:
-        value = float(raw[:-1]) / 100 if raw.endswith("%") else float(raw)
-    except ValueError:
-        raise ValueError(f"{raw!r} is not a share (write for example 99% or 0.99)") from None
+    match = _SHARE.fullmatch(raw) if isinstance(text, str) else None
+    if isinstance(text, str) and match is None:
+        raise ValueError(f"{raw!r} is not a share (write for example 99% or 0.99)")
+    value = float(match[1]) / (100 if match[2] else 1) if match else float(text)
     if not 0.0 <= value <= 1.0:
         raise ValueError(f"{raw!r} is not between 0% and 100%")
     return value

@@ -1,7 +1,7 @@
-"""What a custom resource's status says: the answer to "what is it doing, and why" for ``kubectl get ia`` and ``describe``.
+"""What a custom resource's status says: what is it doing, and why, for ``kubectl get ia`` and ``kubectl describe``.
 
-The schema of the CRD's status is generated from these classes. Amounts are in Kubernetes spelling, since people read them;
-times are RFC 3339.
+The schema of the CRD's status is generated from these classes. Amounts are in Kubernetes spelling, since people read
+them; times are RFC 3339.
 """
 
 from __future__ import annotations
