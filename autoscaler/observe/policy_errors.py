@@ -105,7 +105,7 @@ def _expected(field: FieldInfo | None) -> str:
 def explain(error: ValidationError, spec: Any, model: type[BaseModel], place: Place) -> list[str]:
     """One line for each thing that is wrong in ``spec``; consequences of another error are left out."""
     errors = [each for each in error.errors() if each["type"] != "too_short" or not each["input"]]
-    return [place.say(("spec", *path), told) for each in errors for path, told in [_one(each, spec, model)]]
+    return [place.say(("spec", *path), told) for each in errors for path, told in [explain_one(each, spec, model)]]
 
 
 def _written(spec: Any, path: FieldPath) -> tuple[FieldPath, Any]:
@@ -122,7 +122,7 @@ def _written(spec: Any, path: FieldPath) -> tuple[FieldPath, Any]:
     return path, value
 
 
-def _one(error: Any, spec: Any, model: type[BaseModel]) -> tuple[FieldPath, str]:
+def explain_one(error: Any, spec: Any, model: type[BaseModel]) -> tuple[FieldPath, str]:
     """One validation error as a path and a sentence with the remedy."""
     path, given = _written(spec, tuple(error["loc"]))
     kind, context = error["type"], error.get("ctx", {})
@@ -146,7 +146,7 @@ def _one(error: Any, spec: Any, model: type[BaseModel]) -> tuple[FieldPath, str]
             sides = {"greater_than": ("gt", "above"), "greater_than_equal": ("ge", "at least"),
                      "less_than": ("lt", "below"), "less_than_equal": ("le", "at most")}  # fmt: skip
             key, word = sides[kind]
-            bound = _bound(field, context[key])
+            bound = spelled(field, context[key])
             return path, f"{_shown(given)} is out of range; write a value {word} {bound}"
     message = error["msg"].removeprefix("Value error, ").removeprefix("Input ")
     return path, f"{_shown(given)} {message}; write {_expected(field)}"
@@ -165,7 +165,7 @@ def _by_validator(path: FieldPath, told: str, given: Any) -> tuple[FieldPath, st
     return path, told
 
 
-def _bound(field: FieldInfo | None, number: Any) -> str:
+def spelled(field: FieldInfo | None, number: Any) -> str:
     """A bound in the field's own spelling (10 millicores is written 10m)."""
     for extra in field.metadata if field else ():
         if isinstance(extra, PlainSerializer):
