@@ -28,6 +28,7 @@ class Cause(enum.StrEnum):
     TOO_SHORT = "WindowTooShort"
     NO_BUCKET = "NoBucketAtObjective"
     NO_PODS = "NoPods"
+    CONTRADICTORY = "Contradictory"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,7 @@ class Measured:
     ``age_s``: seconds between the newest sample in it and the tick. ``window_s``: the span of a rate or ratio (0 for
     a gauge). ``coverage``: pods that answered / pods expected, in (0, 1]; sums are *not* extrapolated.
     ``weight``: events behind a ratio (requests in the window), 0 when unknown. ``source``: who answered.
+    ``note``: what a reader must know about the value (another bucket than the objective's, a lower bound), or empty.
     """
 
     value: float
@@ -45,6 +47,7 @@ class Measured:
     coverage: float = 1.0
     weight: float = 0.0
     source: str = ""
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
