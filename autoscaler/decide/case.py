@@ -1,0 +1,28 @@
+"""One workload under decision: its view and policy with what was learned and worked out on the way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from autoscaler.decide.demand import Demand
+from autoscaler.decide.history import History
+from autoscaler.decide.standing import Standing
+from autoscaler.model.plan import Want
+from autoscaler.model.policy import Policy
+from autoscaler.model.workload import WorkloadRef, WorkloadView
+
+
+@dataclass(slots=True)
+class Case:
+    ref: WorkloadRef
+    view: WorkloadView
+    policy: Policy
+    past: History
+    stand: Standing
+    demand: Demand
+    want: Want | None = None
+    low: int = 0
+    """Bounds of a pod's size in millicores."""
+    high: int = 0
+    frozen: bool = False
+    """Nothing may be done: a guard spoke before anything was estimated."""

@@ -1,0 +1,74 @@
+"""The first step for one workload: who serves, what the new signals teach, what the load needs."""
+
+from __future__ import annotations
+
+import msgspec
+
+from autoscaler.decide import cost, guards, traffic
+from autoscaler.decide.case import Case
+from autoscaler.decide.demand import Demand, demand
+from autoscaler.decide.history import UNKNOWN, History, Replicas
+from autoscaler.decide.sizes import ANY
+from autoscaler.decide.standing import Standing, stand
+from autoscaler.model.plan import Want
+from autoscaler.model.reason import Reason
+from autoscaler.model.seen import Seen, Subject
+
+START_GRACE = 60.0
+"""Seconds after a pod's start in which its CPU per request is not believed."""
+
+
+def consider(subject: Subject, past: History | None, seen: Seen) -> Case:
+    """Learn, estimate and bound one workload. A case that may not be decided on comes back frozen with its reason."""
+    view, policy, now = subject.view, subject.policy, seen.at
+    known = past if past is not None else History()
+    standing = stand(view, policy, known.replicas.victim)
+    hold = guards.cannot_decide(view, policy, seen.paused)
+    known = learn(known, subject, standing, now)
+    case = Case(view.ref, view, policy, known, standing, Demand())
+    if hold is not None:
+        case.frozen = True
+        case.want = _frozen(case, hold)
+        return case
+    case.demand = demand(view.signals, policy, known, standing)
+    case.low, case.high = bounds(case, seen)
+    return case
+
+
+def learn(past: History, subject: Subject, standing: Standing, now: float) -> History:
+    """What the newest signals teach about traffic and cost."""
+    view = subject.view
+    signals = view.signals
+    elapsed = now - past.at if past.at >= 0.0 else 0.0
+    seen = traffic.learn(past.traffic, signals, now)
+    settled = all(now - member.pod.created_at > START_GRACE for member in standing.serving)
+    template = view.scale.template_hash if view.scale is not None else ""
+    spent = cost.learn(past.cost, signals, cost.completed(signals, elapsed), now, template, settled)
+    replicas = past.replicas
+    if replicas.adopted == 0 and view.scale is not None and view.scale.desired > 0:
+        replicas = msgspec.structs.replace(replicas, adopted=view.scale.desired)
+    elif replicas.adopted == 0 and view.scale is None and standing.count:
+        replicas = Replicas(adopted=standing.count)
+    since = past.since if past.since != UNKNOWN else now
+    return msgspec.structs.replace(past, at=now, since=since, traffic=seen, cost=spent, replicas=replicas)
+
+
+def bounds(case: Case, seen: Seen) -> tuple[int, int]:
+    """The smallest and largest size of one pod in millicores: policy, LimitRange, and the largest node."""
+    cpu = case.policy.spec.vertical.cpu
+    low, high = cpu.min, cpu.max if cpu.max is not None else ANY
+    limits = seen.ledger.limit_ranges.get(case.ref.namespace)
+    if limits is not None:
+        low = max(low, limits.cpu_min or 0)
+        high = min(high, limits.cpu_max or ANY)
+    if seen.ledger.nodes_known and seen.ledger.nodes:
+        high = min(high, max(node.cpu for node in seen.ledger.nodes.values()))
+    return min(low, high), high
+
+
+def _frozen(case: Case, reason: Reason) -> Want:
+    stand = case.stand
+    return Want(
+        ref=case.ref, cpu=float(stand.have), floor=float(stand.have),
+        pods={member.pod.uid: member.size for member in stand.serving}, replicas=None, reason=reason, holds=(reason,),
+    )  # fmt: skip

@@ -1,0 +1,191 @@
+"""What the load needs, in cores: arrivals × CPU-seconds per request, what drains the backlog, and head-room.
+
+Degrades step by step: without in-flight a backlog can't be seen; without a request rate the CPU in use stands for the
+demand (and can't show more than the size allows); without CPU it is what was learned; with nothing it is unknown, which
+blocks shrinking and is never zero.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import sqrt
+
+from autoscaler.decide import staffing, traffic
+from autoscaler.decide.history import History
+from autoscaler.decide.standing import Standing
+from autoscaler.model.policy import Policy
+from autoscaler.model.reason import Code, Reason, because
+from autoscaler.model.signal import Absent, Cause, Measured, Reading, Signals
+
+GOAL = 0.2
+"""Share of the allowed misses that head-room aims at: the rest is for what can't be foreseen."""
+SWINGS = 1.0
+"""Standard deviations of the learned swing that are kept ready."""
+DRAIN_TARGETS = 4.0
+"""A backlog is to be gone within this many targets."""
+THROTTLED = 0.1
+BUSY = 0.85
+PRESSURE = 0.25
+FEWEST = 5.0
+"""Requests below which a miss ratio says nothing."""
+USE_TARGET = 0.7
+"""CPU use / size aimed at where only CPU is known and the policy doesn't say."""
+
+
+@dataclass(slots=True)
+class Demand:
+    """``rho``: cores the arrivals burn, None when unknown; ``need``: with drain and head-room, None when unknown.
+
+    ``misses``: share of requests, None when unknown; ``breach``: more missed than allowed; ``evidence``: whether the CPU
+    is what is short (None: unknown); ``blocks``: why nothing may shrink. Cores throughout.
+    """
+
+    rho: float | None = None
+    need: float | None = None
+    drain: float = 0.0
+    arrivals: float = 0.0
+    work: float = 0.0
+    used: float | None = None
+    throttled: float | None = None
+    misses: float | None = None
+    allowed: float = 0.0
+    target: float = 0.0
+    in_flight: float | None = None
+    breach: bool = False
+    evidence: bool | None = None
+    stalled: bool = False
+    lone: float = 0.0
+    """Cores below which one request alone misses its target."""
+    blocks: list[Reason] = field(default_factory=list)
+    reason: Reason | None = None
+    """Set where another objective than latency decided."""
+
+
+def usable(reading: Reading, max_age: float) -> float | None:
+    """The value of a reading that is there and not stale."""
+    if isinstance(reading, Measured) and reading.age_s <= max_age:
+        return reading.value
+    return None
+
+
+def demand(signals: Signals, policy: Policy, past: History, stand: Standing) -> Demand:
+    """The estimate for one workload; ``past`` has learned this tick's signals already."""
+    spec = policy.spec
+    max_age = spec.signals.max_age
+    latency = spec.objective.latency
+    out = Demand()
+    live = stand.live / 1000.0
+    out.used = usable(signals.cpu, max_age)
+    out.throttled = usable(signals.throttled, max_age)
+    out.in_flight = usable(signals.in_flight, max_age)
+    rate = usable(signals.requests, max_age)
+    out.evidence = _evidence(out, signals, live, max_age)
+    if latency is not None:
+        out.target, out.allowed = latency.target, 1.0 - latency.within
+        _missed(out, signals, max_age)
+    _blocks(out, signals, policy, max_age)
+    work = past.cost.work
+    out.work = max(0.0, work)
+    if rate is not None and work > 0.0 and past.traffic.level >= 0.0:
+        _by_requests(out, rate, past, stand)
+    elif out.used is not None and stand.serving:
+        _by_use(out, live, spec.objective.cpu.target_utilization if spec.objective.cpu else USE_TARGET)
+    _other_objectives(out, signals, policy, stand, max_age)
+    out.stalled = past.traffic.stalled_for > max(5.0, 2.0 * out.target) and bool(out.in_flight)
+    return out
+
+
+def _by_requests(out: Demand, rate: float, past: History, stand: Standing) -> None:
+    seen = past.traffic
+    out.arrivals = max(traffic.upper(seen), 0.0)
+    work = past.cost.work
+    out.rho = rho = out.arrivals * work
+    queues = max(1, stand.count)
+    if out.target <= 0.0:
+        return
+    if out.in_flight is not None:
+        # Requests in service are no backlog; nor is what chance piles up.
+        excess = out.in_flight - rho - 2.0 * sqrt(rho) - 2.0 * queues
+        if excess > 0.0 and (out.evidence or rho > BUSY * stand.live / 1000.0):
+            out.drain = excess * work / max(DRAIN_TARGETS * out.target, 2.0)
+    swing = SWINGS * sqrt(seen.swing) * rho
+    spread = queues * staffing.need((rho + 0.5 * swing) / queues, work, out.target, GOAL * out.allowed) - rho
+    out.lone = queues * staffing.alone(work, out.target)
+    out.need = max(rho + out.drain + past.headroom.beta * (spread + 0.5 * swing), out.lone)
+
+
+def _by_use(out: Demand, live: float, target: float) -> None:
+    """HPA's rule on the size: what is used now at the target utilisation. Throttled use is a lower bound."""
+    used = out.used or 0.0
+    out.rho = used
+    out.need = used / target
+    if out.throttled is not None and out.throttled > 0.25:
+        out.need = max(out.need, live * 1.3)
+
+
+def _evidence(out: Demand, signals: Signals, live: float, max_age: float) -> bool | None:
+    pressure = usable(signals.pressure, max_age)
+    if out.used is None and out.throttled is None and pressure is None:
+        return None
+    if out.throttled is not None and out.throttled >= THROTTLED:
+        return True
+    if out.used is not None and live > 0.0 and out.used >= BUSY * live:
+        return True
+    return pressure is not None and pressure >= PRESSURE
+
+
+def _missed(out: Demand, signals: Signals, max_age: float) -> None:
+    reading = signals.misses
+    if isinstance(reading, Measured) and reading.age_s <= max_age:
+        out.misses = reading.value
+        enough = (
+            reading.weight <= 0.0 or reading.weight * reading.value >= 2.0 or reading.weight >= FEWEST / out.allowed
+        )
+        out.breach = enough and reading.value > out.allowed
+
+
+def _blocks(out: Demand, signals: Signals, policy: Policy, max_age: float) -> None:
+    named: list[tuple[str, Reading]] = []
+    if policy.spec.objective.latency is not None:
+        named = [("requests", signals.requests), ("misses", signals.misses)]
+        if not isinstance(signals.in_flight, Absent) or signals.in_flight.cause is not Cause.NOT_CONFIGURED:
+            named.append(("in-flight", signals.in_flight))
+    if policy.spec.objective.latency is None or signals.cpu is not None:
+        named.append(("cpu", signals.cpu))
+    named.extend((name, reading) for name, reading in signals.custom.items())
+    for name, reading in named:
+        if isinstance(reading, Absent):
+            if reading.cause is Cause.NO_TRAFFIC:
+                continue
+            out.blocks.append(because(Code.NO_SIGNAL, signal=name, why=reading.detail or str(reading.cause)))
+        elif reading.age_s > max_age:
+            out.blocks.append(because(Code.STALE, signal=name, age=reading.age_s, limit=max_age))
+        elif reading.coverage < 0.999:
+            out.blocks.append(
+                because(Code.NO_SIGNAL, signal=name, why=f"only {reading.coverage:.0%} of the pods answered")
+            )
+    if out.in_flight and signals.requests is not None and isinstance(signals.requests, Absent):
+        # In flight without a rate contradicts "no traffic".
+        if signals.requests.cause is Cause.NO_TRAFFIC:
+            out.blocks.append(because(Code.NO_SIGNAL, signal="requests", why="in flight without a rate"))
+
+
+def _other_objectives(out: Demand, signals: Signals, policy: Policy, stand: Standing, max_age: float) -> None:
+    """CPU and custom objectives beside latency: the largest need counts, as with several metrics in HPA."""
+    objective = policy.spec.objective
+    have = stand.live / 1000.0
+    if objective.cpu is not None and out.used is not None and have > 0.0:
+        wanted = out.used / objective.cpu.target_utilization
+        if out.need is None or wanted > out.need:
+            out.need, out.rho = wanted, out.used
+            out.reason = because(Code.CPU_TARGET, used=out.used / have, target=objective.cpu.target_utilization)
+    for metric in objective.metrics:
+        value = usable(signals.custom.get(metric.name, Absent(Cause.NO_SUCH_METRIC)), max_age)
+        if value is None:
+            if metric.name not in signals.custom:
+                out.blocks.append(because(Code.NO_SIGNAL, signal=metric.name, why="not measured"))
+            continue
+        wanted = have * value / metric.target.value
+        if out.need is None or wanted > out.need:
+            out.need = wanted
+            out.reason = because(Code.METRIC_TARGET, name=metric.name, value=value, target=metric.target.value)

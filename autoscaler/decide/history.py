@@ -1,0 +1,186 @@
+"""What decisions remember between ticks: one immutable value per workload.
+
+``History()`` knows nothing. It is JSON-able (snapshots hold it whole); ``compact`` keeps the few scalars that are worth
+carrying over a restart, and ``restore`` starts from them: what is slow to learn is back at once, what is fresh is
+measured again, and nothing shrinks meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+UNKNOWN = -1.0
+
+
+class Traffic(msgspec.Struct, frozen=True):
+    """The arrival rate as a level with change points, and how much it moves. Rates per second."""
+
+    level: float = UNKNOWN
+    samples: int = 0
+    """Samples behind the level since it last jumped."""
+    newest: float = UNKNOWN
+    """The last sample."""
+    sampled_at: float = UNKNOWN
+    in_flight: float = UNKNOWN
+    rise: float = 0.0
+    """Cumulated surprise upwards, in standard deviations; likewise ``fall``."""
+    rise_sum: float = 0.0
+    rise_time: float = 0.0
+    fall: float = 0.0
+    fall_sum: float = 0.0
+    fall_time: float = 0.0
+    earlier: tuple[float, ...] = ()
+    """The level before each of the last few samples, newest last."""
+    swing: float = 0.0025
+    """Mean square of the relative rise over a reaction time, beyond chance."""
+    stalled_for: float = 0.0
+    """Seconds with requests in flight and none completed."""
+
+
+class Cost(msgspec.Struct, frozen=True):
+    """CPU-seconds per request, from sums that forget."""
+
+    work: float = UNKNOWN
+    cpu: float = 0.0
+    done: float = 0.0
+    pending: float = 0.0
+    """Completions since the last CPU sample."""
+    sampled_at: float = UNKNOWN
+    template: str = ""
+
+
+class Headroom(msgspec.Struct, frozen=True):
+    """The learned factor on head-room."""
+
+    beta: float = 1.0
+    requests: float = 0.0
+    missed: float = 0.0
+    """In the window now being judged."""
+    window_at: float = UNKNOWN
+
+
+class Elastic(msgspec.Struct, frozen=True):
+    """What a pod was seen to be able to use."""
+
+    ceiling: float = UNKNOWN
+    """Millicores a pod can use; UNKNOWN: no limit seen."""
+    template: str = ""
+    watch_from: float = UNKNOWN
+    """CPU use in cores before the grow under watch, per workload."""
+    watch_size: float = 0.0
+    """Millicores in all before it; ``watch_to`` after."""
+    watch_to: float = 0.0
+    watch_at: float = UNKNOWN
+    watch_samples: int = 0
+    watch_best: float = 0.0
+
+
+class Replicas(msgspec.Struct, frozen=True):
+    """The horizontal side."""
+
+    adopted: int = 0
+    """Replicas found when the workload was first seen."""
+    start_up: float = 40.0
+    """Seconds from creation to ready, learned."""
+    start_ups: int = 0
+    wishes: tuple[tuple[float, int], ...] = ()
+    """Recommendations in the longest stabilisation window."""
+    changes: tuple[tuple[float, int], ...] = ()
+    """Our own scale events (time, replicas added), for the behavior policies."""
+    asked: int = 0
+    asked_at: float = UNKNOWN
+    put_back: tuple[float, ...] = ()
+    """When somebody else undid our replicas."""
+    victim: str = ""
+    """Uid of the pod that drains, and since when."""
+    victim_at: float = UNKNOWN
+
+
+class Sizes(msgspec.Struct, frozen=True):
+    """The vertical side. CPU totals in millicores."""
+
+    wishes: tuple[tuple[float, float], ...] = ()
+    """Wanted totals, decreasing, newest last: the first is the largest in the window."""
+    lows: tuple[tuple[float, float], ...] = ()
+    """The same, increasing: the first is the smallest in the grow window."""
+    learned: int = 0
+    """The size per pod in millicores that was last decided: new pods get it at once."""
+    changed_at: float = UNKNOWN
+    shrunk_at: float = UNKNOWN
+    shrunk_from: int = 0
+    """Size per pod before the last shrink."""
+    shrunk_misses: float = 0.0
+    barred_until: float = UNKNOWN
+    refused: Mapping[str, int] = {}
+    """By ``uid@node``: the smallest size in millicores that was refused or deferred there."""
+    refused_room: Mapping[str, int] = {}
+    """By the same key: what was free on the node then."""
+
+
+class Peaks(msgspec.Struct, frozen=True):
+    """Memory of the pod that uses most, bytes."""
+
+    peak: float = 0.0
+    peak_at: float = UNKNOWN
+    oom_at: float = UNKNOWN
+    oom_floor: int = 0
+    grown: tuple[float, ...] = ()
+    grown_at: float = UNKNOWN
+    shrunk_at: float = UNKNOWN
+    canary: str = ""
+    canary_at: float = UNKNOWN
+
+
+class History(msgspec.Struct, frozen=True):
+    """All that is remembered of one workload."""
+
+    at: float = UNKNOWN
+    """The last tick."""
+    since: float = UNKNOWN
+    """The first tick of this process."""
+    learning_until: float = UNKNOWN
+    traffic: Traffic = Traffic()
+    cost: Cost = Cost()
+    headroom: Headroom = Headroom()
+    elastic: Elastic = Elastic()
+    replicas: Replicas = Replicas()
+    sizes: Sizes = Sizes()
+    peaks: Peaks = Peaks()
+
+
+_KEPT: Mapping[str, tuple[str, ...]] = {
+    "traffic": ("swing",),
+    "cost": ("work", "cpu", "done", "template"),
+    "headroom": ("beta",),
+    "elastic": ("ceiling", "template"),
+    "replicas": ("adopted", "start_up", "start_ups"),
+    "sizes": ("learned", "barred_until"),
+    "peaks": ("peak", "peak_at", "oom_at", "oom_floor"),
+}
+
+
+def compact(history: History) -> dict[str, Any]:
+    """The learned scalars, by dotted name: strings, integers and floats only."""
+    return {f"{part}.{name}": getattr(getattr(history, part), name) for part, names in _KEPT.items() for name in names}
+
+
+def restore(kept: Mapping[str, Any]) -> History:
+    """A history that starts from ``compact``'s scalars. Unknown names and values of another type are left out."""
+    parts: dict[str, Any] = {}
+    blank = History()
+    for part, names in _KEPT.items():
+        default = getattr(blank, part)
+        found: dict[str, Any] = {}
+        for name in names:
+            value, was = kept.get(f"{part}.{name}"), getattr(default, name)
+            if isinstance(value, bool) or value is None:
+                continue
+            if isinstance(was, str) and isinstance(value, str):
+                found[name] = value
+            elif isinstance(was, int | float) and isinstance(value, int | float) and value == value:
+                found[name] = type(was)(value)
+        parts[part] = msgspec.structs.replace(default, **found) if found else default
+    return History(**parts)

@@ -1,0 +1,108 @@
+"""How much is left where: nodes, quotas, budgets and the fleet's limit, while one tick hands it out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from autoscaler.decide.case import Case
+from autoscaler.decide.sizes import request_share
+from autoscaler.decide.standing import Member
+from autoscaler.model.plan import Ledger
+from autoscaler.model.policy import Controls
+from autoscaler.model.reason import Code, Reason, because
+from autoscaler.model.workload import WorkloadRef
+
+PLENTY = 1 << 50
+
+
+class Rooms:
+    """Mutable while one allocation runs, and never seen outside it. Millicores."""
+
+    def __init__(self, ledger: Ledger, cases: Sequence[Case]) -> None:
+        self._ledger = ledger
+        self.left: dict[str, int] = {}
+        if ledger.nodes_known:
+            for name, node in ledger.nodes.items():
+                self.left[name] = node.cpu - ledger.committed_cpu.get(name, 0)
+        self._quotas: list[tuple[str, str, str, int]] = []
+        self._quota_left: list[int] = []
+        for quota in ledger.quotas:
+            for key, hard in quota.hard.items():
+                if key in ("requests.cpu", "cpu", "limits.cpu"):
+                    self._quotas.append((quota.namespace, quota.name, key, hard))
+                    self._quota_left.append(hard - quota.used.get(key, 0))
+        self._budget_of: dict[WorkloadRef, int] = {}
+        self._budgets: list[WorkloadRef] = []
+        self._budget_left: list[int] = []
+        if ledger.budgets:
+            totals: dict[WorkloadRef, int] = {}
+            for case in cases:
+                stand = case.stand
+                totals[case.ref] = (
+                    stand.have + sum(m.size for m in stand.starting) + sum(m.size for m in stand.draining)
+                )
+            for budget in ledger.budgets:
+                if budget.cpu is None:
+                    continue
+                for member in budget.members:
+                    self._budget_of[member] = len(self._budgets)
+                self._budgets.append(budget.ref)
+                self._budget_left.append(budget.cpu - sum(totals.get(member, 0) for member in budget.members))
+        self._fleet_left = PLENTY if ledger.fleet_cpu_left is None else max(0, ledger.fleet_cpu_left)
+
+    def give(self, case: Case, member: Member, amount: int) -> None:
+        """A pod that shrinks leaves ``amount`` millicores of size to others."""
+        requests = self._requests(case, member, amount)
+        if member.pod.node in self.left:
+            self.left[member.pod.node] += requests
+        if case.ref in self._budget_of:
+            self._budget_left[self._budget_of[case.ref]] += amount
+        # A quota is freed late after a shrink: what is given back there counts when the server says so.
+
+    def take(self, case: Case, member: Member, amount: int, step: int) -> tuple[int, Reason | None]:
+        """Grant as many whole steps of ``amount`` as fit everywhere, and say what was in the way."""
+        controls = case.policy.spec.vertical.cpu.controls
+        share = request_share(member.container.desired, controls)
+        node = member.pod.node
+        allowed, reason = amount, None
+        room = self.left.get(node)
+        if room is not None and share > 0.0 and room < amount * share:
+            allowed = int(max(0, room) / share)
+            reason = because(Code.NODE_FULL, wanted=member.size + amount, free=max(0, room), node=node)
+        for place, (namespace, name, key, _) in enumerate(self._quotas):
+            if namespace != case.ref.namespace:
+                continue
+            weight = share if key != "limits.cpu" else (0.0 if controls is Controls.REQUESTS else 1.0)
+            left = self._quota_left[place]
+            if weight > 0.0 and left < allowed * weight:
+                allowed = int(max(0, left) / weight)
+                reason = because(
+                    Code.QUOTA,
+                    wanted=f"{round(amount * weight)}m more",
+                    free=f"{max(0, left)}m",
+                    quota=f"{name} ({key})",
+                )
+        budget = self._budget_of.get(case.ref)
+        if budget is not None and self._budget_left[budget] < allowed:
+            allowed = max(0, self._budget_left[budget])
+            reason = because(Code.BUDGET, wanted=amount, granted=allowed, budget=str(self._budgets[budget]))
+        if self._fleet_left < allowed:
+            allowed = self._fleet_left
+            reason = because(Code.FLEET_LIMIT, limit="cores added per minute")
+        if allowed < amount:
+            allowed = (member.size + allowed) // step * step - member.size
+            allowed = max(0, allowed)
+        if allowed > 0:
+            if room is not None:
+                self.left[node] = room - round(allowed * share)
+            for place, (namespace, _, key, _) in enumerate(self._quotas):
+                if namespace == case.ref.namespace:
+                    weight = share if key != "limits.cpu" else (0.0 if controls is Controls.REQUESTS else 1.0)
+                    self._quota_left[place] -= round(allowed * weight)
+            if budget is not None:
+                self._budget_left[budget] -= allowed
+            self._fleet_left -= allowed
+        return allowed, reason
+
+    def _requests(self, case: Case, member: Member, amount: int) -> int:
+        return round(amount * request_share(member.container.desired, case.policy.spec.vertical.cpu.controls))

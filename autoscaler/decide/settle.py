@@ -1,0 +1,94 @@
+"""Sizes per pod, steps and order: a grant as actions, and what is remembered of them."""
+
+from __future__ import annotations
+
+import msgspec
+
+from autoscaler.decide import horizontal
+from autoscaler.decide.case import Case
+from autoscaler.decide.history import History
+from autoscaler.decide.sizes import resized, unchanged
+from autoscaler.decide.standing import Member
+from autoscaler.model.plan import Action, Grant, Plan, Resize, Revert, Scale
+from autoscaler.model.reason import Code, Reason, because
+from autoscaler.model.workload import ResizeState, Resources
+
+UNGRANTED = frozenset({ResizeState.DEFERRED, ResizeState.INFEASIBLE, ResizeState.TIMED_OUT})
+
+
+def settle(case: Case, grant: Grant, now: float) -> tuple[Plan, History]:
+    """Turn what was granted into actions, shrinks before grows, and the history that follows from them."""
+    want, past = case.want, case.past
+    assert want is not None
+    if case.frozen:
+        return Plan(case.ref, holds=(want.reason,), reason=want.reason, want=want, grant=grant), past
+    holds = [*want.holds, *grant.why]
+    shrinks: list[Action] = []
+    grows: list[Action] = []
+    reverts: list[Action] = []
+    learned = 0
+    for member in case.stand.serving:
+        size = grant.cpu.get(member.pod.uid, member.size)
+        revert = _revert(case, member)
+        if revert is not None and size >= member.size:
+            reverts.append(revert)
+            continue
+        learned = max(learned, size)
+        if size == member.size or not case.policy.spec.vertical.enabled:
+            continue
+        if size < member.size and member.pod.attempt is not None and member.pod.attempt.open:
+            holds.append(because(Code.IN_FLIGHT, pods=1, state=str(member.pod.attempt.state)))
+            continue
+        after = resized(member.pod, member.container.desired, size, case.policy.spec.vertical.cpu.controls)
+        if isinstance(after, str):
+            holds.append(because(Code.UNSUPPORTED, why=after))
+        elif not unchanged(after):
+            action = Resize(case.ref, member.pod, member.container.name, member.container.desired, after, want.reason)
+            (shrinks if size < member.size else grows).append(action)
+    scaling = _scale(case, grant)
+    actions = (*reverts, *shrinks, *grows, *scaling)
+    if shrinks or grows:
+        past = msgspec.structs.replace(
+            past, sizes=msgspec.structs.replace(past.sizes, changed_at=now, learned=learned, wishes=past.sizes.wishes)
+        )
+    return Plan(case.ref, actions, tuple(holds), want.reason, want, grant), past
+
+
+def _revert(case: Case, member: Member) -> Revert | None:
+    """Back to the allocated values when the pod's desired size was not granted."""
+    pod, container = member.pod, member.container
+    attempt = pod.attempt
+    waiting = pod.resize_pending != "" or (attempt is not None and attempt.state in UNGRANTED)
+    if not waiting or (attempt is not None and attempt.granted):
+        return None
+    back = container.actual or container.allocated
+    if back is None:
+        return None
+    desired = container.desired
+    after = Resources(
+        cpu_request=back.cpu_request if back.cpu_request != desired.cpu_request else None,
+        cpu_limit=back.cpu_limit if back.cpu_limit != desired.cpu_limit else None,
+        memory_request=back.memory_request if back.memory_request != desired.memory_request else None,
+        memory_limit=back.memory_limit if back.memory_limit != desired.memory_limit else None,
+    )
+    if unchanged(after):
+        return None
+    why = pod.resize_pending_message or pod.resize_pending or (str(attempt.state) if attempt else "")
+    reason = because(Code.REVERT, wanted=f"{member.size}m", why=why)
+    return Revert(case.ref, pod, container.name, desired, after, reason, attempt)
+
+
+def _scale(case: Case, grant: Grant) -> list[Action]:
+    scale, want = case.view.scale, case.want
+    wished = horizontal.wish(case, grant)
+    if wished is None or scale is None or want is None or wished == scale.desired:
+        return []
+    covered = sum(grant.cpu.values())
+    reason: Reason = because(Code.SCALE_OUT, wanted=want.cpu, covered=covered)
+    if wished < scale.desired:
+        size = max(grant.cpu.values(), default=0)
+        reason = because(Code.SCALE_IN, demand=want.demand, pods=wished, size=size)
+    return [
+        Scale(case.ref, case.view.target, case.view.ref.namespace, scale.desired, wished, reason,
+              scale.resource_version)
+    ]  # fmt: skip

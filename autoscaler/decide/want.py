@@ -1,0 +1,158 @@
+"""What one workload would like: total CPU, sizes per pod, and why. One function that states the order of the rules."""
+
+from __future__ import annotations
+
+import msgspec
+
+from autoscaler.decide import guards
+from autoscaler.decide.case import Case
+from autoscaler.decide.history import UNKNOWN
+from autoscaler.decide.sizes import in_steps
+from autoscaler.model.plan import Want
+from autoscaler.model.reason import Code, Reason, because
+
+KEEP = 0.6
+"""Growing waits until less than this share of the head-room is left: a resize has a cost."""
+BREACH_STEP = 1.2
+"""A breach with CPU evidence asks at least for this times the present size."""
+STALL_STEP = 1.5
+SETTLING = 10.0
+"""Seconds after a change in which its effect isn't visible yet."""
+
+
+def want(case: Case, now: float, brakes_open: bool = False) -> Want:
+    """The wish of one workload; updates the windows in ``case.past``."""
+    stand, demand, spec = case.stand, case.demand, case.policy.spec
+    have = float(stand.have)
+    count = stand.count
+    holds: list[Reason] = []
+    if count == 0:
+        return _as_is(case, because(Code.STARTING, starting=len(stand.starting)), holds)
+    if demand.need is None:
+        holds.extend(demand.blocks or (because(Code.NO_SIGNAL, signal="load", why="nothing measured yet"),))
+        if (demand.breach and demand.evidence is not False) or (demand.stalled and demand.evidence):
+            return _sized(case, have * BREACH_STEP, _breach(case), holds, now)
+        return _as_is(case, holds[0], holds)
+    need = demand.need * 1000.0
+    burned = ((demand.rho or 0.0) + demand.drain) * 1000.0
+    floor = count * case.low
+    low_enough = max(need, float(floor))
+    case.past = msgspec.structs.replace(case.past, sizes=_remember(case, need, now))
+    top = case.past.sizes.wishes[0][1]
+    grow_to = case.past.sizes.lows[0][1]
+    settled = now - case.past.sizes.changed_at > SETTLING or case.past.sizes.changed_at == UNKNOWN
+
+    if demand.stalled:
+        if demand.evidence or any(member.pod.probes_failing for member in stand.serving):
+            return _sized(
+                case, max(need, have * STALL_STEP), because(Code.STALL, in_flight=demand.in_flight), holds, now
+            )
+        holds.append(_not_cpu_bound(case))
+    if demand.breach:
+        if demand.evidence is False and burned <= have:
+            holds.append(_not_cpu_bound(case))
+            if need > have:
+                return _as_is(case, holds[-1], holds)
+        elif settled and demand.evidence:
+            return _sized(case, max(need, have * BREACH_STEP), _breach(case), holds, now)
+        elif need > have:
+            return _sized(case, need, _breach(case), holds, now)
+    if grow_to > have:
+        if have - burned < KEEP * (need - burned):
+            return _sized(case, grow_to, demand.reason or _rose(case), holds, now)
+        holds.append(because(Code.TOLERANCE, wanted=need, have=have))
+        return _as_is(case, _steady(case), holds)
+    # From here on only a shrink is left.
+    minimum_change = max(spec.vertical.behavior.shrink.min_change * have, spec.vertical.cpu.step * count)
+    if have - low_enough < minimum_change:
+        return _as_is(case, _steady(case), holds)
+    block = _first(
+        demand.blocks[0] if demand.blocks else None,
+        because(Code.NO_SIGNAL, signal="misses", why="objective missed") if demand.breach else None,
+        because(Code.BREAKER, bad=0, total=0) if brakes_open else None,
+        guards.learning(case.past, now),
+        guards.barred(case.past, now),
+    )
+    if block is not None:
+        holds.append(block)
+        return _as_is(case, _steady(case), holds)
+    if have - top < minimum_change:
+        window = spec.vertical.behavior.shrink.stabilization_window_seconds
+        left = max(0.0, case.past.sizes.wishes[0][0] + window - now)
+        holds.append(because(Code.STABILIZING, wanted=low_enough, have=have, left=left))
+        return _as_is(case, _steady(case), holds, lend=low_enough)
+    return _sized(case, top, because(Code.SHRINK, demand=burned, wanted=top, have=have), holds, now, shrink=True)
+
+
+def _first(*reasons: Reason | None) -> Reason | None:
+    return next((reason for reason in reasons if reason is not None), None)
+
+
+def _remember(case: Case, need: float, now: float) -> object:
+    behavior = case.policy.spec.vertical.behavior
+    sizes = case.past.sizes
+    return msgspec.structs.replace(
+        sizes,
+        wishes=guards.windowed(sizes.wishes, now, need, float(behavior.shrink.stabilization_window_seconds), 1),
+        lows=guards.windowed(sizes.lows, now, need, float(behavior.grow.stabilization_window_seconds), -1),
+    )
+
+
+def _sized(case: Case, total: float, reason: Reason, holds: list[Reason], now: float, shrink: bool = False) -> Want:
+    """A wish for ``total`` millicores, spread evenly over the serving pods."""
+    count = case.stand.count
+    size = in_steps(total / count, case.policy.spec.vertical.cpu.step, case.low, case.high)
+    if not shrink and total > size * count + 1:
+        holds.append(because(Code.AT_MAX, wanted=total, maximum=case.high * count))
+    pods: dict[str, int] = {}
+    for member in case.stand.serving:
+        pods[member.pod.uid] = size if shrink else max(size, min(member.size, case.high))
+    return Want(
+        ref=case.ref, cpu=total, floor=float(case.low * count), pods=pods, replicas=None, reason=reason,
+        demand=(case.demand.rho or 0.0) * 1000.0, urgent=_urgent(case, total), may_shrink=shrink, holds=tuple(holds),
+    )  # fmt: skip
+
+
+def _as_is(case: Case, reason: Reason, holds: list[Reason], lend: float | None = None) -> Want:
+    stand = case.stand
+    pods = {member.pod.uid: max(case.low, min(case.high, member.size)) for member in stand.serving}
+    return Want(
+        ref=case.ref, cpu=float(stand.have), floor=float(lend if lend is not None else stand.have), pods=pods,
+        replicas=None, reason=reason, demand=(case.demand.rho or 0.0) * 1000.0, holds=tuple(holds),
+    )  # fmt: skip
+
+
+def _urgent(case: Case, total: float) -> float:
+    """Requests per second that the wish saves: those beyond what the present size serves, or those missed now."""
+    demand = case.demand
+    have = case.stand.have / 1000.0
+    beyond = max(0.0, (demand.rho or 0.0) + demand.drain - have) / demand.work if demand.work > 0.0 else 0.0
+    return max(beyond, (demand.misses or 0.0) * demand.arrivals)
+
+
+def _breach(case: Case) -> Reason:
+    demand = case.demand
+    return because(Code.BREACH, misses=demand.misses or 0.0, target=demand.target, allowed=demand.allowed)
+
+
+def _rose(case: Case) -> Reason:
+    demand = case.demand
+    return because(
+        Code.DEMAND, demand=(demand.rho or 0.0) * 1000.0, wanted=(demand.need or 0.0) * 1000.0, have=case.stand.have
+    )
+
+
+def _steady(case: Case) -> Reason:
+    demand = case.demand
+    return because(
+        Code.STEADY, misses=demand.misses or 0.0, allowed=demand.allowed, have=case.stand.have,
+        demand=(demand.rho or 0.0) * 1000.0,
+    )  # fmt: skip
+
+
+def _not_cpu_bound(case: Case) -> Reason:
+    demand = case.demand
+    return because(
+        Code.NOT_CPU_BOUND, misses=demand.misses or 0.0, used=(demand.used or 0.0) * 1000.0, have=case.stand.have,
+        throttled=demand.throttled or 0.0,
+    )  # fmt: skip
