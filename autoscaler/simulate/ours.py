@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from autoscaler.decide.allocate import allocate
+from autoscaler.decide.decision import decide
 from autoscaler.decide.history import History
-from autoscaler.decide.settle import settle
-from autoscaler.decide.want import want
-from autoscaler.model.plan import AnnotatePod, Evict, Plan, Resize, Revert, Scale, Want
+from autoscaler.model.plan import AnnotatePod, Evict, Plan, Resize, Revert, Scale
 from autoscaler.model.policy import Policy, PolicySpec
+from autoscaler.model.seen import Seen as Snapshot
+from autoscaler.model.seen import Subject
 from autoscaler.model.workload import WorkloadRef
 from autoscaler.simulate.cluster import Cluster, SimulatedPod
 from autoscaler.simulate.controllers.base import Count, Order, Shape, Size, horizontal_shapes, vertical_shapes
@@ -31,7 +31,7 @@ class Ours:
         self._policy = policy
         self._vertical, self._horizontal = vertical, horizontal
         self._policies: tuple[Policy, ...] = ()
-        self._histories: list[History] = []
+        self._histories: dict[WorkloadRef, History] = {}
         self._translator = Translator(())
         self.plans: list[Plan] = []  # of the last tick, for who wants the reasons
 
@@ -39,7 +39,7 @@ class Ours:
         names = [load.name for load in scenario.loads]
         refs = tuple(WorkloadRef(NAMESPACE, name) for name in names)
         self._translator = Translator(refs)
-        self._histories = [History() for _ in refs]
+        self._histories = {}
         self._policies = tuple(Policy(ref=ref, spec=self._spec(scenario, ref.name), origin="scenario") for ref in refs)
         if not self._vertical:
             return horizontal_shapes(scenario, demand, share=0.7)
@@ -67,18 +67,13 @@ class Ours:
         return PolicySpec.model_validate(written)
 
     def decide(self, seen: Sequence[Seen], cluster: Cluster) -> list[Order]:
-        now = EPOCH + cluster.now
-        wants: list[Want] = []
-        for number, one in enumerate(seen):
-            view = self._translator.view(one, cluster)
-            wanted, self._histories[number] = want(view, self._policies[number], self._histories[number], now)
-            wants.append(wanted)
-        grants = allocate(wants, ledger(cluster))
+        views = [self._translator.view(one, cluster) for one in seen]
+        subjects = tuple(Subject(view, policy) for view, policy in zip(views, self._policies, strict=True))
+        snapshot = Snapshot(EPOCH + cluster.now, subjects, ledger(cluster))
+        plans, self._histories = decide(snapshot, self._histories)
+        self.plans = [plans[view.ref] for view in views]
         orders: list[Order] = []
-        self.plans = []
-        for number, wanted in enumerate(wants):
-            plan, self._histories[number] = settle(wanted, grants[wanted.ref], self._histories[number], now)
-            self.plans.append(plan)
+        for number, plan in enumerate(self.plans):
             orders += self._orders(number, plan, cluster)
         return orders
 
