@@ -60,6 +60,11 @@ class Arrivals:
             self._kept[(begin, end)] = self.between(begin, end)
         return self._kept[(begin, end)]
 
+    @property
+    def late(self) -> np.ndarray:
+        """What was drawn already and comes after the last span asked for."""
+        return self._late
+
     def _times(self, begin: float, end: float) -> tuple[np.ndarray, np.ndarray | None]:
         load = self._load
         if end <= begin:
