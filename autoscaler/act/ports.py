@@ -28,6 +28,8 @@ class Patch:
     body: Mapping[str, Any]
     action: Action
     query: Mapping[str, str] = field(default_factory=dict)
+    priority: float = 0.0
+    """Who goes first when requests are paced: larger is sooner (the workload's shortfall)."""
 
 
 class Result(enum.StrEnum):
@@ -42,6 +44,8 @@ class Result(enum.StrEnum):
     NODE_CAPACITY = "NodeCapacity"
     QUOTA = "Quota"
     LIMIT_RANGE = "LimitRange"
+    MEMORY_UNSAFE = "MemoryUnsafe"
+    """Never from a server: a memory shrink below usage, refused before it was sent."""
     WEBHOOK = "Webhook"
     THROTTLED = "Throttled"
     UNAVAILABLE = "Unavailable"

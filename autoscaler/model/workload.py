@@ -181,8 +181,6 @@ class Pod:
     resize_error_message: str = ""
     resize_dialect: str = ""
     """``status.resize`` as an alpha server fills it."""
-    resize_manager: str = ""
-    """Who last wrote through the resize subresource (managedFields), empty when nobody did or it isn't known."""
     unschedulable: bool = False
     template_hash: str = ""
     owner_uid: str = ""
