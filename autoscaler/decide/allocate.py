@@ -1,7 +1,9 @@
 """Sharing, once per tick for all workloads: no core is granted twice.
 
 What shrinks gives its room first (a resize is sent after the shrinks that make its room); then grows are granted within
-node room, quota, LimitRange, budget and the fleet's limit, higher priority first. As much as fits beats all or nothing.
+node room, quota, LimitRange, budget and the fleet's limit, higher priority first. Where a node or a budget is too small
+for all, it is divided anew (``sharing.py``) and those that hold more than their part give as much as is missing. As much
+as fits beats all or nothing.
 """
 
 from __future__ import annotations
@@ -10,9 +12,17 @@ from collections.abc import Sequence
 
 from autoscaler.decide.case import Case
 from autoscaler.decide.rooms import Rooms
+from autoscaler.decide.sharing import Claim, divide
+from autoscaler.decide.sizes import in_steps
+from autoscaler.decide.standing import Member
 from autoscaler.model.plan import Grant, Ledger
 from autoscaler.model.reason import Reason
 from autoscaler.model.workload import WorkloadRef
+
+WORTH = 0.06
+"""Part of its size that a donor must have to spare before it is resized for others."""
+
+Part = tuple[Case, Member]
 
 
 def allocate(cases: Sequence[Case], ledger: Ledger) -> dict[WorkloadRef, Grant]:
@@ -24,34 +34,102 @@ def allocate(cases: Sequence[Case], ledger: Ledger) -> dict[WorkloadRef, Grant]:
         assert case.want is not None
         sizes = granted[case.ref] = {}
         wants = case.want.pods
+        grows = False
         for member in case.stand.serving:
             wanted = wants.get(member.pod.uid, member.size)
             sizes[member.pod.uid] = min(wanted, member.size)
             if wanted < member.size:
                 rooms.give(case, member, member.size - wanted)
-            elif wanted > member.size and (not growing or growing[-1] is not case):
-                growing.append(case)
-    growing.sort(key=lambda case: (-case.policy.spec.priority, -case.want.urgent if case.want else 0.0))
+            elif wanted > member.size:
+                grows = True
+        if grows:
+            growing.append(case)
     reasons: dict[WorkloadRef, list[Reason]] = {}
-    for case in growing:
-        assert case.want is not None
-        sizes, why = granted[case.ref], reasons.setdefault(case.ref, [])
-        step = case.policy.spec.vertical.cpu.step
-        for member in sorted(case.stand.serving, key=lambda member: member.size):
-            wanted = case.want.pods.get(member.pod.uid, member.size)
-            if wanted <= member.size:
-                continue
-            extra, reason = rooms.take(case, member, wanted - member.size, step)
-            sizes[member.pod.uid] = member.size + extra
-            if reason is not None:
-                why.append(reason)
+    if growing:
+        for parts, short in rooms.crowded(cases, growing):
+            _squeeze(parts, short, granted, rooms)
+        growing.sort(key=_urgency)
+        for case in growing:
+            _grow(case, granted[case.ref], rooms, reasons.setdefault(case.ref, []))
     grants: dict[WorkloadRef, Grant] = {}
     for case in cases:
         assert case.want is not None
         sizes = granted[case.ref]
         short = max(0.0, case.want.cpu - sum(sizes.values())) if case.want.cpu > case.stand.have else 0.0
         grants[case.ref] = Grant(
-            ref=case.ref, cpu=sizes, memory=case.want.memory, short=short,
-            why=tuple(reasons.get(case.ref, ())), room=rooms.left,
+            ref=case.ref, cpu=sizes, memory=case.want.memory, short=short, why=tuple(reasons.get(case.ref, ())),
+            room=rooms.left,
         )  # fmt: skip
     return grants
+
+
+def _urgency(case: Case) -> tuple[float, float]:
+    assert case.want is not None
+    return (-case.policy.spec.priority, -case.want.urgent)
+
+
+def _grow(case: Case, sizes: dict[str, int], rooms: Rooms, why: list[Reason]) -> None:
+    """Take what fits for each pod that wants more, the smallest first."""
+    assert case.want is not None
+    step = case.policy.spec.vertical.cpu.step
+    limit = case.share
+    for member in sorted(case.stand.serving, key=lambda member: member.size):
+        wanted = min(case.want.pods.get(member.pod.uid, member.size), limit.get(member.pod.uid, 1 << 50))
+        if wanted <= member.size or sizes[member.pod.uid] < member.size:
+            continue  # it wants nothing, or gives
+        extra, reason = rooms.take(case, member, wanted - member.size, step)
+        sizes[member.pod.uid] = member.size + extra
+        if reason is not None:
+            why.append(reason)
+
+
+def _squeeze(
+    parts: Sequence[Part], short: Sequence[float], granted: dict[WorkloadRef, dict[str, int]], rooms: Rooms
+) -> None:
+    """Divide one crowded room anew, higher priority first; donors give what growers lack, the fullest hands first."""
+    capacity = short[0]
+    ideal: dict[str, int] = {}
+    for priority in sorted({case.policy.spec.priority for case, _ in parts}, reverse=True):
+        mine = [part for part in parts if part[0].policy.spec.priority == priority]
+        below = sum(_claim(case, member).floor for case, member in parts if case.policy.spec.priority < priority)
+        claims = [_claim(case, member) for case, member in mine]
+        given = divide(claims, capacity - below)
+        capacity -= sum(given)
+        for (case, member), cores in zip(mine, given, strict=True):
+            ideal[member.pod.uid] = in_steps(
+                cores * 1000.0 - 49.0, case.policy.spec.vertical.cpu.step, case.low, case.high
+            )
+    missing = -short[1]
+    for case, member in parts:
+        assert case.want is not None
+        wanted = case.want.pods.get(member.pod.uid, member.size)
+        if wanted > member.size:
+            part = min(wanted, max(member.size, ideal[member.pod.uid]))
+            case.share[member.pod.uid] = part
+            missing += part - member.size
+    donors = []
+    for case, member in parts:
+        uid = member.pod.uid
+        spare = granted[case.ref].get(uid, member.size) - ideal[uid]
+        if spare > max(WORTH * member.size, case.policy.spec.vertical.cpu.step) and case.may_give:
+            donors.append((spare, case, member))
+    donors.sort(key=lambda donor: -donor[0])
+    for spare, case, member in donors:
+        if missing <= 0:
+            break
+        uid = member.pod.uid
+        granted[case.ref][uid] = ideal[uid]
+        rooms.give(case, member, spare)
+        missing -= spare
+
+
+def _claim(case: Case, member: Member) -> Claim:
+    """A pod's part of its workload's claim, in cores of size."""
+    demand, count = case.demand, max(1, case.stand.count)
+    if not case.may_give or demand.need is None:
+        have = member.size / 1000.0
+        return Claim(have, have, have)
+    low = case.low / 1000.0
+    load = max(low, ((demand.rho or 0.0) + demand.drain) / count)
+    want = max(load + 0.05, demand.need / count)
+    return Claim(min(low, load), load, min(want, case.high / 1000.0) if want * 1000.0 > case.high else want)

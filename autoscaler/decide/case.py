@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from autoscaler.decide.demand import Demand
 from autoscaler.decide.history import History
@@ -24,5 +24,9 @@ class Case:
     low: int = 0
     """Bounds of a pod's size in millicores."""
     high: int = 0
+    may_give: bool = False
+    """Whether others may have what it holds beyond its part: its signals are whole and no guard bars a shrink."""
+    share: dict[str, int] = field(default_factory=dict)
+    """Most that a pod gets of a crowded room, by uid."""
     frozen: bool = False
     """Nothing may be done: a guard spoke before anything was estimated."""

@@ -104,5 +104,48 @@ class Rooms:
             self._fleet_left -= allowed
         return allowed, reason
 
+    def crowded(
+        self, cases: Sequence[Case], growing: Sequence[Case]
+    ) -> list[tuple[list[tuple[Case, Member]], tuple[float, float]]]:
+        """Rooms too small for all that want to grow there: who is in each, and (cores they may have together, free)."""
+        asked: dict[str, float] = {}
+        for case in growing:
+            assert case.want is not None
+            for member in case.stand.serving:
+                more = case.want.pods.get(member.pod.uid, member.size) - member.size
+                if more > 0 and member.pod.node in self.left:
+                    node = member.pod.node
+                    asked[node] = asked.get(node, 0.0) + self._requests(case, member, more)
+        found: list[tuple[list[tuple[Case, Member]], tuple[float, float]]] = []
+        full = {node for node, wanted in asked.items() if wanted > self.left[node]}
+        if full:
+            inside: dict[str, list[tuple[Case, Member]]] = {node: [] for node in full}
+            for case in cases:
+                for member in case.stand.serving:
+                    if member.pod.node in full:
+                        inside[member.pod.node].append((case, member))
+            for node, parts in inside.items():
+                found.append((parts, self._together(parts, self.left[node])))
+        for place, left in enumerate(self._budget_left):
+            parts = [
+                (case, member)
+                for case in cases
+                if self._budget_of.get(case.ref) == place
+                for member in case.stand.serving
+            ]
+            wanted = sum(
+                max(0, case.want.pods.get(member.pod.uid, member.size) - member.size)
+                for case, member in parts
+                if case.want is not None
+            )
+            if wanted > left:
+                found.append((parts, self._together(parts, left)))
+        return found
+
+    @staticmethod
+    def _together(parts: Sequence[tuple[Case, Member]], left: int) -> tuple[float, float]:
+        held = sum(min(m.size, c.want.pods.get(m.pod.uid, m.size)) if c.want else m.size for c, m in parts)
+        return (held + left) / 1000.0, float(left)
+
     def _requests(self, case: Case, member: Member, amount: int) -> int:
         return round(amount * request_share(member.container.desired, case.policy.spec.vertical.cpu.controls))

@@ -33,6 +33,12 @@ def want(case: Case, now: float, brakes_open: bool = False) -> Want:
         if (demand.breach and demand.evidence is not False) or (demand.stalled and demand.evidence):
             return _sized(case, have * BREACH_STEP, _breach(case), holds, now)
         return _as_is(case, holds[0], holds)
+    case.may_give = not (
+        demand.blocks
+        or brakes_open
+        or guards.learning(case.past, now) is not None
+        or guards.barred(case.past, now) is not None
+    )
     need = demand.need * 1000.0
     burned = ((demand.rho or 0.0) + demand.drain) * 1000.0
     floor = count * case.low
