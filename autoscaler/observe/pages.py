@@ -1,0 +1,109 @@
+"""One pod's page as one sample: which lines are wanted, and what they mean to us."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Sequence
+
+from autoscaler.model.signal import Absent, Cause
+from autoscaler.observe.counters import PodSample, Role, Value, checked
+from autoscaler.observe.exposition import Page
+from autoscaler.observe.names import Histogram, Selector, SignalNames, Summary
+
+
+def wanted_metrics(names: SignalNames) -> frozenset[str]:
+    """Full names of all lines to keep."""
+    wanted = {
+        selector.metric
+        for group in (
+            names.requests, names.failures, names.in_flight, names.busy_s, names.process_cpu, names.process_memory,
+        )
+        for selector in group
+    }  # fmt: skip
+    if names.histogram is not None:
+        wanted |= {names.histogram.metric + suffix for suffix in ("_bucket", "_count", "_sum")}
+    if names.summary is not None:
+        wanted |= {names.summary.metric + suffix for suffix in ("", "_count", "_sum")}
+    return frozenset(wanted)
+
+
+def sample_of(page: Page, names: SignalNames, incarnation: Hashable, at: float) -> PodSample:
+    """The numbers of one server's page. A page time stamped by the server is not used: its clock is not ours."""
+    sample = PodSample(incarnation, at)
+    counters = {
+        Role.REQUESTS: names.requests,
+        Role.FAILURES: names.failures,
+        Role.LATENCY_SUM: names.busy_s,
+        Role.PROCESS_CPU: names.process_cpu,
+    }
+    gauges = {Role.IN_FLIGHT: names.in_flight, Role.PROCESS_MEMORY: names.process_memory}
+    for role, selectors in counters.items():
+        if selectors:
+            sample.counters[role] = _sum(page, selectors)
+    for role, selectors in gauges.items():
+        if selectors:
+            sample.gauges[role] = _sum(page, selectors)
+    if names.histogram is not None:
+        _read_histogram(page, names.histogram, sample)
+    elif names.summary is not None:
+        _read_summary(page, names.summary, sample)
+    return sample
+
+
+def _sum(page: Page, selectors: Sequence[Selector]) -> Value:
+    """The sum of the selectors; one that is there is enough (a queue gauge that a version lacks is no reason to see
+    nothing), a broken one is not."""
+    found: list[float] = []
+    for selector in selectors:
+        if selector.metric in page.doubled:
+            return Absent(Cause.CONTRADICTORY, f"{selector.metric} has a series twice, with different values")
+        if page.has(selector.metric):
+            series = page.matching(selector.metric, selector.labels)
+            value = checked(math.fsum(one.value for one in series) * selector.scale, str(selector))
+            if isinstance(value, Absent):
+                return value
+            found.append(value)
+    if not found:
+        return Absent(Cause.NO_SUCH_METRIC, " + ".join(map(str, selectors)))
+    return math.fsum(found)
+
+
+def _read_histogram(page: Page, histogram: Histogram, sample: PodSample) -> None:
+    bucket, count, spent = (histogram.metric + suffix for suffix in ("_bucket", "_count", "_sum"))
+    sample.counters[Role.FINISHED] = finished = _sum(page, (Selector(count, histogram.labels),))
+    sample.counters[Role.LATENCY_SUM] = _sum(page, (Selector(spent, histogram.labels, histogram.unit),))
+    if isinstance(finished, Absent) and finished.cause is not Cause.NO_SUCH_METRIC:
+        return
+    if bucket in page.doubled:
+        sample.counters[Role.FINISHED] = Absent(Cause.CONTRADICTORY, f"{bucket} has a series twice")
+        return
+    counts: dict[float, float] = {}
+    layers: dict[float, int] = {}
+    for series in page.matching(bucket, histogram.labels):
+        try:
+            bound = float(series.labels.get("le", "")) * histogram.unit
+        except ValueError:
+            continue
+        value = checked(series.value, f'{bucket}{{le="{series.labels["le"]}"}}')
+        if isinstance(value, Absent):
+            sample.counters[Role.FINISHED] = value
+            return
+        counts[bound] = counts.get(bound, 0.0) + value
+        layers[bound] = layers.get(bound, 0) + 1
+    if counts and isinstance(finished, Absent):
+        sample.counters[Role.FINISHED] = counts.get(math.inf, finished)
+    # series with different bounds on one page: only the bounds that all of them have can be summed
+    full = max(layers.values(), default=0)
+    sample.buckets = {bound: value for bound, value in counts.items() if layers[bound] == full}
+
+
+def _read_summary(page: Page, summary: Summary, sample: PodSample) -> None:
+    sample.counters[Role.FINISHED] = _sum(page, (Selector(summary.metric + "_count", summary.labels),))
+    sample.counters[Role.LATENCY_SUM] = _sum(page, (Selector(summary.metric + "_sum", summary.labels, summary.unit),))
+    for series in page.matching(summary.metric, summary.labels):
+        try:
+            share = float(series.labels["quantile"])
+        except (KeyError, ValueError):
+            continue
+        value = series.value * summary.unit
+        sample.quantiles[share] = max(value, sample.quantiles.get(share, value))
