@@ -258,3 +258,5 @@ class WorkloadView:
     zones: int = 1
     seen_age_s: float = 0.0
     """Seconds since the cluster was last heard (watch event or bookmark)."""
+    size_owner: str = ""
+    """Who else sets the sizes (``vpa/NAME``), empty when nobody."""

@@ -1,0 +1,363 @@
+"""The one door to the API server: deadline, pace, retry of what is safe, user agent, tokens and certificates.
+
+``request`` answers for every HTTP status (the caller reads ``Response.refusal``) and raises ``Unreachable`` when no
+answer came. ``stream`` is a watch: lines as they arrive, however long. Nothing else in the program connects to it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import ssl
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, Self
+
+import msgspec
+import tenacity
+
+from autoscaler import __version__
+from autoscaler.kube.connect import Access, find_access
+from autoscaler.kube.errors import THROTTLED, KubeError, Refusal, Unreachable, read_refusal
+from autoscaler.kube.pace import READ, Pace
+
+if TYPE_CHECKING:
+    import aiohttp
+    from kubernetes_asyncio.client.api_client import ApiClient
+
+USER_AGENT: Final = f"inference-autoscaler/{__version__}"
+FIELD_MANAGER: Final = "inference-autoscaler"
+
+JSON: Final = "application/json"
+STRATEGIC_MERGE: Final = "application/strategic-merge-patch+json"
+MERGE: Final = "application/merge-patch+json"
+JSON_PATCH: Final = "application/json-patch+json"
+
+DEADLINE_S: Final = 10.0
+CONNECT_S: Final = 5.0
+_ATTEMPTS: Final = 4
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """An answer, whatever its status. ``headers`` are case-insensitive; ``body`` is undecoded."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def ok(self) -> bool:
+        return 200 <= self.status < 300
+
+    @property
+    def refusal(self) -> Refusal | None:
+        """What the server says against it; None when it said yes."""
+        return None if self.ok else read_refusal(self.status, self.body, self.headers)
+
+    def json(self) -> Any:
+        """The decoded body. Raises Unreachable for a body cut off or not JSON: no API server answered that."""
+        try:
+            return msgspec.json.decode(self.body)
+        except msgspec.DecodeError as error:
+            raise Unreachable(f"the answer is not JSON ({error}): is this an API server?") from None
+
+    def expect(self, what: str) -> Response:
+        """Itself when the server said yes; else raises the matching ``Refused``."""
+        refusal = self.refusal
+        if refusal is not None:
+            raise refusal.raised(what)
+        return self
+
+
+@dataclass(slots=True)
+class Tally:
+    """What went through the door, for the program's own metrics: by (method, status or 'none'), and retries."""
+
+    requests: dict[tuple[str, str], int] = field(default_factory=dict)
+    retries: int = 0
+    throttled: int = 0
+
+    def count(self, method: str, status: int | None) -> None:
+        key = (method, "none" if status is None else str(status))
+        self.requests[key] = self.requests.get(key, 0) + 1
+
+
+class _Again(Exception):
+    """This attempt may be repeated, not before ``after_s``."""
+
+    def __init__(self, after_s: float, response: Response | None, error: KubeError | None) -> None:
+        super().__init__()
+        self.after_s = after_s
+        self.response = response
+        self.error = error
+
+
+class KubeClient:
+    """Talks to one API server. Use as an async context manager, or call ``close``.
+
+    ``qps``/``burst``: requests per second on the average, and at once. ``jitter_s``: first back-off, doubled each time
+    up to ten times as much, each wait drawn between 0 and that (full jitter).
+    """
+
+    def __init__(self, access: Access, *, qps: float = 50.0, burst: int = 200, jitter_s: float = 0.2) -> None:
+        self._access = access
+        self._api: ApiClient | None = None
+        self._ca_seen: object = None
+        self._opening = asyncio.Lock()
+        self.pace = Pace(qps, burst)
+        self.tally = Tally()
+        self._back_off = tenacity.wait_random_exponential(multiplier=jitter_s, max=jitter_s * 10)
+
+    @property
+    def namespace(self) -> str:
+        """The context's or service account's own namespace."""
+        return self._access.namespace
+
+    @property
+    def where(self) -> str:
+        return self._access.where
+
+    async def __aenter__(self) -> Self:
+        await self._ready()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        if self._api is not None:
+            api, self._api = self._api, None
+            await api.close()
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] | Sequence[tuple[str, str]] | None = None,
+        body: Any = None,
+        content_type: str = JSON,
+        *,
+        deadline: float = DEADLINE_S,
+        priority: float = 0.0,
+        repeatable: bool | None = None,
+    ) -> Response:
+        """Send one request and return the answer, be it yes or no.
+
+        ``path`` starts with / and is already percent-encoded. ``deadline`` (seconds) covers waiting for a turn and all
+        attempts. ``priority``: who goes first when the pace is short, larger is sooner (see ``pace``). ``repeatable``:
+        whether it may be sent again when nobody knows if the first arrived; by default only reads. A request that
+        surely was not processed (no connection, throttled) is repeated either way. Raises Unreachable.
+        """
+        safe = method in ("GET", "HEAD") if repeatable is None else repeatable
+        what = f"{method} {path}"
+        try:
+            async with asyncio.timeout(deadline):
+                async for attempt in tenacity.AsyncRetrying(
+                    retry=tenacity.retry_if_exception_type(_Again),
+                    wait=self._wait,
+                    stop=tenacity.stop_after_attempt(_ATTEMPTS),
+                    reraise=True,
+                ):
+                    with attempt:
+                        await self.pace.turn(priority)
+                        return await self._attempt(method, path, query, body, content_type, safe)
+        except TimeoutError:
+            self.tally.count(method, None)
+            raise Unreachable(f"{what}: no answer within {deadline:g}s") from None
+        except _Again as last:
+            if last.response is not None:
+                return last.response
+            assert last.error is not None
+            raise last.error from None
+        raise AssertionError("unreachable")
+
+    def _wait(self, state: tenacity.RetryCallState) -> float:
+        self.tally.retries += 1
+        error = state.outcome.exception() if state.outcome else None
+        asked = error.after_s if isinstance(error, _Again) else 0.0
+        return asked + self._back_off(state)
+
+    async def _attempt(
+        self, method: str, path: str, query: Any, body: Any, content_type: str, safe: bool, renewed: bool = False
+    ) -> Response:
+        import aiohttp
+
+        try:
+            answer = await self._send(
+                method, path, query, body, content_type, aiohttp.ClientTimeout(sock_connect=CONNECT_S)
+            )
+            async with answer:
+                response = Response(answer.status, answer.headers, await answer.read())
+        except (aiohttp.ClientConnectorCertificateError, aiohttp.ClientConnectorSSLError) as error:
+            if await self._reopen_if_ca_changed():
+                raise _Again(0.0, None, Unreachable(f"{method} {path}: {error}")) from None
+            raise Unreachable(f"{method} {path}: {error}") from None
+        except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
+            # Nothing was sent. An API server that restarts is back in seconds.
+            raise self._again(method, Unreachable(f"{method} {path}: {_plain_words(error)}")) from None
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            lost = Unreachable(f"{method} {path}: {_plain_words(error)}")
+            if safe:
+                raise self._again(method, lost) from None
+            self.tally.count(method, None)
+            raise lost from None
+        self.tally.count(method, response.status)
+        if response.ok or response.status in (404, 409, 422):
+            return response
+        if response.status == 401 and not renewed and await self._renew_token():
+            return await self._attempt(method, path, query, body, content_type, safe, renewed=True)
+        refusal = response.refusal
+        if response.status == 429 and refusal is not None and refusal.word == THROTTLED:
+            self.tally.throttled += 1
+            wait = refusal.retry_after_s if refusal.retry_after_s is not None else 1.0
+            self.pace.hold(wait)
+            raise _Again(0.0, response, None)
+        if safe and response.status in (500, 502, 503, 504):
+            raise _Again((refusal.retry_after_s if refusal else None) or 0.0, response, None)
+        return response
+
+    def _again(self, method: str, error: KubeError) -> _Again:
+        self.tally.count(method, None)
+        return _Again(0.0, None, error)
+
+    async def _send(
+        self, method: str, path: str, query: Any, body: Any, content_type: str, timeout: aiohttp.ClientTimeout
+    ) -> aiohttp.ClientResponse:
+        api = await self._ready()
+        pairs = list(query.items()) if isinstance(query, Mapping) else list(query or ())
+        headers = {"Accept": JSON}
+        if body is not None:
+            headers["Content-Type"] = content_type
+        answer: aiohttp.ClientResponse = await api.call_api(
+            path, method, query_params=pairs, header_params=headers, body=body, auth_settings=["BearerToken"],
+            _preload_content=False, _request_timeout=timeout,
+        )  # fmt: skip
+        return answer
+
+    @asynccontextmanager
+    async def stream(
+        self, path: str, query: Mapping[str, str], *, open_within: float = DEADLINE_S
+    ) -> AsyncIterator[AsyncIterator[list[bytes]]]:
+        """Open a long answer (a watch) and give its lines in batches, as they arrive, without a limit on their length.
+
+        The caller bounds the silence it accepts. Raises Unreachable, or a Refused when the answer is an error status.
+        """
+        import aiohttp
+
+        try:
+            async with asyncio.timeout(open_within):
+                await self.pace.turn(READ)
+                timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S)
+                answer = await self._send("GET", path, query, None, JSON, timeout)
+                if answer.status == 401 and await self._renew_token():
+                    answer.close()
+                    answer = await self._send("GET", path, query, None, JSON, timeout)
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            self.tally.count("WATCH", None)
+            raise Unreachable(f"watch {path}: {_plain_words(error)}") from None
+        self.tally.count("WATCH", answer.status)
+        try:
+            if answer.status != 200:
+                async with asyncio.timeout(open_within):
+                    response = Response(answer.status, answer.headers, await answer.read())
+                response.expect(f"watch {path}")
+            _notice_dead_peer(answer)
+            yield _lines(answer.content)
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise Unreachable(f"watch {path}: {_plain_words(error)}") from None
+        finally:
+            answer.close()
+
+    async def _ready(self) -> ApiClient:
+        if self._api is None:
+            async with self._opening:
+                if self._api is None:
+                    self._api = await self._access.open(USER_AGENT)
+                    self._ca_seen = _stamp(self._api.configuration.ssl_ca_cert)
+        return self._api
+
+    async def _renew_token(self) -> bool:
+        """Fetch the token anew after a 401; False when this kind of login can't."""
+        force = getattr((await self._ready()).configuration, "force_refresh", None)
+        if force is None:
+            return False
+        await force()
+        return True
+
+    async def _reopen_if_ca_changed(self) -> bool:
+        """The library reads the CA once; after a rotation the file has changed and connecting anew helps."""
+        api = self._api
+        if api is None or _stamp(api.configuration.ssl_ca_cert) == self._ca_seen:
+            return False
+        _log.info("the cluster's CA file has changed: connecting anew")
+        fresh = await self._access.open(USER_AGENT)
+        self._ca_seen = _stamp(fresh.configuration.ssl_ca_cert)
+        self._api = fresh
+        await api.close()
+        return True
+
+
+async def connect(
+    kubeconfig: str | Path | None = None,
+    context: str | None = None,
+    *,
+    server: str | None = None,
+    qps: float = 50.0,
+    burst: int = 200,
+) -> KubeClient:
+    """A client ready to use. Raises KubeconfigError when no way leads to a cluster; asks nothing of the server."""
+    client = KubeClient(find_access(kubeconfig, context, server), qps=qps, burst=burst)
+    await client._ready()
+    return client
+
+
+async def _lines(content: aiohttp.StreamReader) -> AsyncIterator[list[bytes]]:
+    rest: list[bytes] = []
+    async for chunk in content.iter_any():
+        if b"\n" not in chunk:
+            rest.append(chunk)
+            continue
+        *whole, last = (b"".join(rest) + chunk if rest else chunk).split(b"\n")
+        rest = [last] if last else []
+        yield [line for line in whole if line.strip()]
+    if rest and b"".join(rest).strip():
+        yield [b"".join(rest)]
+
+
+def _notice_dead_peer(answer: aiohttp.ClientResponse) -> None:
+    """Let the kernel probe an idle watch: a peer that vanished without a word is noticed in about half a minute."""
+    connection = answer.connection
+    transport = connection.transport if connection is not None else None
+    raw = transport.get_extra_info("socket") if transport is not None else None
+    if raw is None:
+        return
+    for option, value in (("TCP_KEEPIDLE", 10), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3)):
+        if hasattr(socket, option):
+            raw.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
+    raw.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+
+
+def _plain_words(error: BaseException) -> str:
+    if isinstance(error, TimeoutError):
+        return "no answer in time"
+    if isinstance(error, ssl.SSLError):
+        return f"TLS: {error}"
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+def _stamp(path: str | None) -> object:
+    if not path:
+        return None
+    try:
+        seen = Path(path).stat()
+    except OSError:
+        return None
+    return (seen.st_mtime_ns, seen.st_ino, seen.st_size)
