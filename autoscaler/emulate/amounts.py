@@ -5,6 +5,7 @@ A client only has to compare quantities by value; a server also has to *write* t
 (CanonicalizeBytes), and recorded answers.
 """
 
+import functools
 import re
 from typing import Any, NamedTuple
 
@@ -48,9 +49,15 @@ class Amount(NamedTuple):
 
 def parse(value: Any) -> Amount:
     """Read what JSON held (a string, or a bare number). Raises NotAQuantity."""
-    if isinstance(value, bool) or value is None:
+    if isinstance(value, str):
+        return _parse(value)
+    if isinstance(value, bool) or not isinstance(value, int | float):
         raise NotAQuantity
-    text = value if isinstance(value, str) else format(value, "f") if isinstance(value, float) else str(value)
+    return _parse(format(value, "f") if isinstance(value, float) else str(value))
+
+
+@functools.lru_cache(maxsize=4096)
+def _parse(text: str) -> Amount:
     match = _PATTERN.match(text)
     if match is None:
         raise NotAQuantity

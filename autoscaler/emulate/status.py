@@ -135,14 +135,14 @@ def already_exists(resource: str, name: str, *, group: str = "") -> Refused:
 
 
 def conflict(resource: str, name: str, *, group: str = "", complaint: str | None = None) -> Refused:
-    complaint = complaint or "the object has been modified; please apply your changes to the latest version and try again"
+    complaint = (
+        complaint or "the object has been modified; please apply your changes to the latest version and try again"
+    )
     message = f'Operation cannot be fulfilled on {_named(resource, group)} "{name}": {complaint}'
     return Refused(409, "Conflict", message, details=_subject(resource, group, name))
 
 
-def forbidden(
-    resource: str, name: str, complaint: str, *, group: str = "", cause: str | None = None
-) -> Refused:
+def forbidden(resource: str, name: str, complaint: str, *, group: str = "", cause: str | None = None) -> Refused:
     shown = f'{_named(resource, group)} "{name}" is forbidden' if name else f"{_named(resource, group)} is forbidden"
     details = _subject(resource, group, name)
     if cause is not None:

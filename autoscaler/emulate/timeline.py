@@ -94,5 +94,7 @@ class Timeline:
                     deed.act(*deed.args)
                 except Exception as trouble:
                     # One broken deed must not stop the cluster's clock; the loop's handler makes it visible.
-                    self._loop.call_exception_handler({"message": f"emulated cluster: {trouble!r}", "exception": trouble})
+                    self._loop.call_exception_handler(
+                        {"message": f"emulated cluster: {trouble!r}", "exception": trouble}
+                    )
         self._wind()

@@ -1,0 +1,257 @@
+"""An emulated cluster to test against, over real HTTP.
+
+    spec = ClusterSpec(
+        kubernetes="1.36",
+        nodes=[NodeSpec("node-1", cpu="4", memory="16Gi")],
+        workloads=[WorkloadSpec("resnet", namespace="serving", replicas=2, cpu="500m", memory="1Gi")],
+    )
+    async with EmulatedCluster(spec) as cluster:
+        await cluster.settled()                        # all wanted pods are Ready
+        cluster.url                                    # http://127.0.0.1:PORT, no token needed
+        cluster.kubeconfig(tmp_path / "config")        # a file for any client; returns its path
+        pod = cluster.pods("serving")[0]               # the objects as stored; don't edit them
+        cluster.plane.store                            # all of them, and what changed
+        cluster.audit.of("patch", "pods", "resize")    # what was asked for, by whom, with which answer
+        cluster.audit.writes()                         # everything that could have changed something
+        cluster.set_memory("resnet-…", 900 * 2**20)    # working set (and page cache) of a pod's container
+        await cluster.server_down(); await cluster.server_up()
+        cluster.faults.troubles.append(Trouble("PATCH .*/resize", code=429, retry_after=1, times=2))
+        cluster.cut_watches(); cluster.faults.silent_watches = True
+        cluster.plane.freeze_kubelet("node-1"); cluster.plane.thaw_kubelet("node-1")
+        cluster.add_user("daemon", token="t", rules=rules_of(role))     # then kubeconfig(path, token="t")
+
+All time is `asyncio.get_running_loop().time()`: under looptime a virtual hour passes in a moment.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import yaml
+
+from autoscaler.emulate.api import Api
+from autoscaler.emulate.audit import Audit
+from autoscaler.emulate.authorize import ADMIN_TOKEN, Rule, Users
+from autoscaler.emulate.controlplane import ControlPlane
+from autoscaler.emulate.faults import Faults, Trouble
+from autoscaler.emulate.inside import Idle, Inside
+from autoscaler.emulate.kinds import DEPLOYMENT, POD, REPLICA_SET, STATEFUL_SET
+from autoscaler.emulate.podspec import is_ready
+from autoscaler.emulate.server import ApiServer
+from autoscaler.emulate.spec import ClusterSpec, NodeSpec, WorkloadSpec
+from autoscaler.emulate.timeline import Timeline
+from autoscaler.emulate.versions import version
+
+Json = dict[str, Any]
+_KINDS = {"Deployment": DEPLOYMENT, "ReplicaSet": REPLICA_SET, "StatefulSet": STATEFUL_SET}
+
+
+class EmulatedCluster:
+    """The whole of it; an async context manager."""
+
+    def __init__(
+        self,
+        spec: ClusterSpec | None = None,
+        *,
+        port: int = 0,
+        audit_file: Path | None = None,
+        inside: Inside | None = None,
+    ) -> None:
+        self.spec = spec or ClusterSpec()
+        self.audit = Audit(audit_file)
+        self.users = Users()
+        self._port = port
+        self._inside = inside
+        self._memory: dict[str, int] = {}
+        self._server: ApiServer | None = None
+        self._plane: ControlPlane | None = None
+
+    async def __aenter__(self) -> Self:
+        loop = asyncio.get_running_loop()
+        timeline = Timeline(loop)
+        inside = self._inside or Idle(startup=self.spec.startup)
+        plane = ControlPlane(timeline, version(self.spec.kubernetes), inside=inside, seed=self.spec.seed)
+        self._plane = plane
+        self._api = Api(plane, self.users)
+        self._server = ApiServer(self._api, self.audit, port=self._port)
+        for node in self.spec.nodes:
+            self.add_node(node)
+        for workload in self.spec.workloads:
+            self.add_workload(workload)
+        await self._server.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, trouble: BaseException | None, where: TracebackType | None
+    ) -> None:
+        if self._server is not None:
+            await self._server.stop()
+        if self._plane is not None:
+            self._plane.timeline.close()
+        self.audit.close()
+
+    # -- what there is
+
+    @property
+    def plane(self) -> ControlPlane:
+        if self._plane is None:
+            raise RuntimeError("the emulated cluster is not running: use it in `async with`")
+        return self._plane
+
+    @property
+    def server(self) -> ApiServer:
+        if self._server is None:
+            raise RuntimeError("the emulated cluster is not running: use it in `async with`")
+        return self._server
+
+    @property
+    def url(self) -> str:
+        return self.server.url
+
+    @property
+    def faults(self) -> Faults:
+        return self.plane.faults
+
+    def kubeconfig(self, path: Path, *, token: str = ADMIN_TOKEN, namespace: str = "default") -> Path:
+        """Write a kubeconfig; returns the path."""
+        config = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": "emulated", "cluster": {"server": self.url}}],
+            "users": [{"name": "emulated", "user": {"token": token}}],
+            "contexts": [
+                {"name": "emulated", "context": {"cluster": "emulated", "user": "emulated", "namespace": namespace}}
+            ],
+            "current-context": "emulated",
+        }
+        path.write_text(yaml.safe_dump(config, sort_keys=False), encoding="utf-8")
+        return path
+
+    def pods(self, namespace: str | None = None, *, workload: str | None = None) -> list[Json]:
+        """Pods as stored (not to be edited), by name; `workload` is the value of their `app` label."""
+        found = [stored.body for stored in self.plane.store.all(POD.storage, namespace)]
+        if workload is not None:
+            found = [pod for pod in found if (pod["metadata"].get("labels") or {}).get("app") == workload]
+        return sorted(found, key=lambda pod: (pod["metadata"].get("namespace", ""), pod["metadata"]["name"]))
+
+    def object(self, kind: str, namespace: str, name: str) -> Json:
+        """One Deployment, ReplicaSet or StatefulSet. Raises KeyError."""
+        stored = self.plane.store.get(_KINDS[kind].storage, namespace, name)
+        if stored is None:
+            raise KeyError(f"{kind} {namespace}/{name}")
+        return stored.body
+
+    # -- what is added
+
+    def add_node(self, node: NodeSpec) -> None:
+        kubelet = self.plane.add_node(
+            node.name, cpu=node.cpu, memory=node.memory, pods=node.pods, zone=node.zone, labels=node.labels,
+            extended=node.extended,
+        )  # fmt: skip
+        kubelet.static_cpu = node.static_cpu
+
+    def add_workload(self, workload: WorkloadSpec) -> None:
+        self.plane.add_namespace(workload.namespace)
+        kind = _KINDS[workload.kind]
+        body = workload.as_object()
+        body["metadata"]["generation"] = 1
+        self._api.complete(kind, body)
+        self.plane.create_object(kind, body)
+
+    def add_pod(self, pod: Json) -> Json:
+        """A bare pod, through the defaults and checks of creation. Raises Refused."""
+        self.plane.add_namespace(pod["metadata"].setdefault("namespace", "default"))
+        return self.plane.create_pod(pod)
+
+    def add_user(self, name: str, *, token: str, rules: Iterable[Rule]) -> None:
+        self.users.add(name, token, rules)
+
+    # -- waiting
+
+    async def until(self, true: Callable[[], bool], *, within: float = 60.0, what: str = "what was waited for") -> None:
+        """Wait in loop time, looking at every change. Raises TimeoutError saying what didn't come."""
+        changed = asyncio.Event()
+        stops = [self.plane.store.subscribe(kind.storage, lambda _: changed.set()) for kind in (POD, *_KINDS.values())]
+        try:
+            async with asyncio.timeout(within):
+                while not true():
+                    changed.clear()
+                    try:
+                        async with asyncio.timeout(0.2):
+                            await changed.wait()
+                    except TimeoutError:
+                        continue
+        except TimeoutError:
+            raise TimeoutError(f"{what} did not happen within {within:g} s") from None
+        finally:
+            for stop in stops:
+                stop()
+
+    async def settled(self, *, within: float = 60.0) -> None:
+        """Until every workload has as many Ready pods as it wants and none is ending."""
+
+        def all_there() -> bool:
+            for kind in _KINDS.values():
+                for stored in self.plane.store.all(kind.storage):
+                    wanted = int(stored.body["spec"].get("replicas", 1))
+                    if kind is not DEPLOYMENT and stored.body["metadata"].get("ownerReferences"):
+                        continue
+                    status = stored.body.get("status") or {}
+                    if int(status.get("readyReplicas", 0)) != wanted or int(status.get("replicas", 0)) != wanted:
+                        return False
+            pods = [stored.body for stored in self.plane.store.all(POD.storage)]
+            return all(is_ready(pod) and "deletionTimestamp" not in pod["metadata"] for pod in pods)
+
+        await self.until(all_there, within=within, what="all wanted pods being Ready")
+
+    # -- what goes wrong
+
+    async def server_down(self) -> None:
+        """Connections end and nothing listens on the port."""
+        await self.server.stop()
+
+    async def server_up(self) -> None:
+        await self.server.start()
+
+    def cut_watches(self) -> None:
+        self.faults.cut_watches += 1
+        self.server.look_at_faults()
+
+    def silence_watches(self, silent: bool = True) -> None:
+        self.faults.silent_watches = silent
+        self.server.look_at_faults()
+
+    def set_memory(self, pod: str, working_set: int, *, page_cache: int = 0, seen: bool = False) -> None:
+        """Bytes in use by the pod's containers; with `seen` the kubelet's stats know it at once."""
+        setter = getattr(self.plane.inside, "set_memory", None)
+        if setter is None:
+            raise TypeError("what runs inside these pods has no memory to set")
+        setter(pod, working_set, page_cache)
+        if seen:
+            for kubelet in self.plane.kubelets.values():
+                kubelet.refresh_usage()
+
+    def oom_kill(self, namespace: str, pod: str, container: str | None = None) -> None:
+        """The kernel kills a container; the kubelet starts it again after its back-off."""
+        self.crash(namespace, pod, container, code=137, reason="OOMKilled")
+
+    def crash(
+        self, namespace: str, pod: str, container: str | None = None, *, code: int = 1, reason: str = "Error"
+    ) -> None:
+        found = self.plane.run_of(namespace, pod)
+        if found is None:
+            raise KeyError(f"pod {namespace}/{pod} runs nowhere")
+        kubelet, run = found
+        kubelet.crash(run, container or next(iter(run.containers)), code=code, reason=reason)
+
+
+__all__ = [
+    "ClusterSpec",
+    "EmulatedCluster",
+    "NodeSpec",
+    "Rule",
+    "Trouble",
+    "WorkloadSpec",
+]
