@@ -49,7 +49,7 @@ format: setup ## Put the source into shape
 	@$(BIN)/ruff format .
 
 crds: setup ## Write manifests/crds from the policy model
-	@$(BIN)/python -m autoscaler.render.crd manifests/crds
+	@$(BIN)/autoscaler crds --output manifests/crds
 
 lock: setup ## Resolve the dependencies anew into the lock files (asks the package index)
 	@command -v $(BIN)/uv >/dev/null || $(PIP) install uv

@@ -39,6 +39,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "resume": ("autoscaler.cli.resume", "end a pause"),
     "release": ("autoscaler.cli.release", "give the pods back their template's sizes, the way to uninstall"),
     "presets": ("autoscaler.cli.presets", "the servers whose metric names are known"),
+    "crds": ("autoscaler.cli.crds", "print the custom resource definitions, or write them to a folder"),
     "version": ("autoscaler.cli.version", "print the version"),
 }
 

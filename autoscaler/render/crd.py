@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -186,9 +185,6 @@ def text(definition: Schema) -> str:
 
 
 def write(folder: Path) -> None:
+    """One file for each definition into a folder that exists. Raises OSError."""
     for name, definition in definitions().items():
         (folder / name).write_text(text(definition), encoding="utf-8")
-
-
-if __name__ == "__main__":
-    write(Path(sys.argv[1]))

@@ -104,7 +104,7 @@ def _field_schema(name: str, field: FieldInfo, rules: Mapping[type[Spec], list[S
                 schema["minimum"] = low
             case Le(le=high):
                 schema["maximum"] = high
-            case Gt(gt=low):
+            case Gt(gt=int(low)):
                 schema["minimum"] = low + 1
             case MinLen(min_length=short):
                 schema["minItems" if schema["type"] == "array" else "minLength"] = short
