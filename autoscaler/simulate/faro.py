@@ -178,7 +178,9 @@ def new_job(load: Load, process: str, seed: int) -> Job:
     )
 
 
-def experiment(loads: Sequence[Load], policy: str, *, cpus: int, seed: int, process: str = "faro", target: float = 0.7) -> Scores:
+def experiment(
+    loads: Sequence[Load], policy: str, *, cpus: int, seed: int, process: str = "faro", target: float = 0.7
+) -> Scores:
     """One run. `policy`: fairshare, aiad, oneshot, or hpa with `target` as the share of CPU used."""
     began = time.perf_counter()
     serve = compile_module(faro_path.__name__).serve
@@ -191,14 +193,13 @@ def experiment(loads: Sequence[Load], policy: str, *, cpus: int, seed: int, proc
     counters = [Counter() for _ in jobs]
     stable = [Stabilizer(Behavior(most=MAX_REPLICAS)) for _ in jobs]
     end = max(load.length for load in loads)
-    cores = started = resized = 0.0
+    cores = started = 0.0
     steps = int(end / IDLE_CHECK_S)
-    ready: Callable[[], float] = lambda: min((at for one in sets for at in one.starting), default=math.inf)
     now = 0.0
     for step in range(1, steps + 1):
         border = step * IDLE_CHECK_S
         while now < border:
-            upto = min(border, ready())
+            upto = min([border, *(at for one in sets for at in one.starting)])
             for job in jobs:
                 serve(job, upto)
             cores += (upto - now) * sum(one.workers for one in sets) * (upto > WARM_UP_S)
@@ -213,7 +214,6 @@ def experiment(loads: Sequence[Load], policy: str, *, cpus: int, seed: int, proc
         elif policy in ("aiad", "oneshot") and step % 2 == 0:
             _threshold(sets, counters, step, now, oneshot if policy == "oneshot" else aiad, cpus)
         started += sum(max(0, one.target - old) for one, old in zip(sets, before, strict=True))
-        resized += sum(one.target != old for one, old in zip(sets, before, strict=True))
         for one in sets:
             one.place(now, cpus - sum(other.workers for other in sets))
     for job in jobs:
@@ -229,7 +229,12 @@ def recent(job: Job, step: int) -> float:
 
 
 def _threshold(
-    sets: list[Replicas], counters: list[Counter], step: int, now: float, rule: Callable[[int, float, int], int], cpus: int
+    sets: list[Replicas],
+    counters: list[Counter],
+    step: int,
+    now: float,
+    rule: Callable[[int, float, int], int],
+    cpus: int,
 ) -> None:
     wanted: list[tuple[Replicas, int]] = []
     for one, counter in zip(sets, counters, strict=True):

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from autoscaler.simulate.load import Load
 
 FARO_SERVICE = Lognormal(0.0793, 0.0686, 0.4225)
+NO_WAIT = Fixed(0.0)
 WARM_UP_S = 300.0  # not scored, except by the minute metric
 
 
@@ -23,7 +24,7 @@ class Serving:
     """
 
     service: Service = FARO_SERVICE
-    wait: Service = Fixed(0.0)
+    wait: Service = NO_WAIT
     threads: int = 16
     parallelism: float = 1.0
     balance: str = "shared"
