@@ -160,14 +160,9 @@ class Api:
             revision, items = store.revision, None
             self._check_list_revision(query)
         if items is None:
-            items = sorted(
-                (
-                    one
-                    for one in store.all(target.kind.storage, target.namespace)
-                    if matches is None or matches(one.body)
-                ),
-                key=lambda one: (one.namespace, one.name),
-            )
+            items = store.all(target.kind.storage, target.namespace)
+            items = [one for one in items if matches is None or matches(one.body)]
+            items.sort(key=lambda one: (one.namespace, one.name))
         if start:
             items = [one for one in items if f"{one.namespace}/{one.name}" > start]
         limit = int(query.get("limit") or 0)
@@ -202,11 +197,10 @@ class Api:
         kind, namespace = target.kind, target.namespace
         options = write_options(call, "create")
         body = read_body(call)
-        if unknown := unknown_fields(kind.kind, body):
-            if options.strict:
-                listed = ", ".join(f'unknown field "{path}"' for path in unknown)
-                complaint = f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}'
-                raise bad_request(f"{complaint}: strict decoding error: {listed}")
+        if (unknown := unknown_fields(kind.kind, body)) and options.strict:
+            listed = ", ".join(f'unknown field "{path}"' for path in unknown)
+            complaint = f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}'
+            raise bad_request(f"{complaint}: strict decoding error: {listed}")
         metadata = body.setdefault("metadata", {})
         if kind.namespaced:
             if metadata.get("namespace") not in (None, "", namespace):
@@ -431,8 +425,8 @@ class Api:
 
     def _delete_all(self, call: Call, target: Target) -> Answer:
         matches = self.matcher(call, target.kind)
-        gone = [one for one in self.plane.store.all(target.kind.storage, target.namespace)]
-        gone = [one for one in gone if matches is None or matches(one.body)]
+        there = self.plane.store.all(target.kind.storage, target.namespace)
+        gone = [one for one in there if matches is None or matches(one.body)]
         for stored in gone:
             if target.kind.kind == "Pod":
                 self.plane.delete_pod(stored.namespace, stored.name)
@@ -462,9 +456,8 @@ def _read_token(token: str) -> tuple[int, str]:
         read = msgspec.json.decode(raw)
         return int(read["rv"]), str(read["start"]).rstrip("\x00")
     except (binascii.Error, msgspec.DecodeError, KeyError, TypeError, ValueError):
-        raise bad_request(
-            "invalid continue token: continue key is not valid: invalid character '\\x81' looking for beginning of value"
-        ) from None
+        complaint = "continue key is not valid: invalid character '\\x81' looking for beginning of value"
+        raise bad_request(f"invalid continue token: {complaint}") from None
 
 
 __all__ = ["Api", "no_such_path", "truthy"]

@@ -6,14 +6,18 @@ from typing import Any
 import msgspec
 import yaml
 
-from autoscaler.emulate import patch
+from autoscaler.emulate import patch, protobuf
 from autoscaler.emulate.request import Call, WriteOptions
-from autoscaler.emulate.status import bad_request
+from autoscaler.emulate.status import bad_request, unsupported_media_type
 from autoscaler.emulate.store import Json
 
 
 def read_body(call: Call) -> Json:
-    """The request's object, JSON or YAML. Raises Refused (400)."""
+    """The request's object, JSON or YAML. Raises Refused: 415 for another type, 400 for what can't be read."""
+    if call.content_type == protobuf.CONTENT_TYPE and (review := protobuf.read_review(call.body)) is not None:
+        return review
+    if call.content_type and not ("json" in call.content_type or "yaml" in call.content_type):
+        raise unsupported_media_type()
     try:
         if "yaml" in call.content_type:
             body = yaml.safe_load(call.body)

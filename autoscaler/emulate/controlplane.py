@@ -4,6 +4,7 @@ Nodes with their kubelets, the scheduler, the controllers, quota and disruption-
 changes by the store and answers with changes; `api.py` puts requests to it, `server.py` puts HTTP around that.
 """
 
+import functools
 import random
 import uuid
 from collections.abc import Mapping
@@ -79,7 +80,7 @@ class ControlPlane:
         self.store.subscribe(DISRUPTION_BUDGET.storage, lambda change: self._recount_budgets_later())
         self.store.subscribe(CUSTOM_RESOURCE_DEFINITION.storage, self._definition_changed)
         for kind in SCALABLE.values():
-            self.store.subscribe(kind.storage, lambda change, kind=kind: self._workload_changed(kind, change))
+            self.store.subscribe(kind.storage, functools.partial(self._workload_changed, kind))
         for name in ("default", "kube-system"):
             self.add_namespace(name)
         timeline.after(USAGE_EVERY, self._refresh_usage)

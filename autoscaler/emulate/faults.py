@@ -7,9 +7,10 @@ pages by whoever serves them. All are plain attributes: set them, and set them b
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 Json = dict[str, Any]
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -67,7 +68,7 @@ class Faults:
         self.held_pods[pattern] = {"reason": "ImagePullBackOff", "message": message}
 
 
-def _first(patterns: Mapping[str, Any], name: str) -> Any:
+def _first(patterns: Mapping[str, T], name: str) -> T | None:
     for pattern, value in patterns.items():
         if re.search(pattern, name):
             return value

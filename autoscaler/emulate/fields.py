@@ -7,38 +7,52 @@ from collections.abc import Mapping
 from typing import Any
 
 ANY: Any = None
-_META: Mapping[str, Any] = {
-    "name": ANY, "generateName": ANY, "namespace": ANY, "selfLink": ANY, "uid": ANY, "resourceVersion": ANY,
-    "generation": ANY, "creationTimestamp": ANY, "deletionTimestamp": ANY, "deletionGracePeriodSeconds": ANY,
-    "labels": ANY, "annotations": ANY, "ownerReferences": ANY, "finalizers": ANY, "managedFields": ANY,
-}  # fmt: skip
-_RESOURCES = {"limits": ANY, "requests": ANY, "claims": ANY}
-_CONTAINER = dict.fromkeys(("args", "command", "env", "envFrom", "image", "imagePullPolicy", "lifecycle", "livenessProbe", "name", "ports", "readinessProbe", "resizePolicy", "restartPolicy", "restartPolicyRules", "securityContext", "startupProbe", "stdin", "stdinOnce", "terminationMessagePath", "terminationMessagePolicy", "tty", "volumeDevices", "volumeMounts", "workingDir", "targetContainerName"), ANY) | {"resources": _RESOURCES}  # fmt: skip
-_POD_SPEC = dict.fromkeys(("activeDeadlineSeconds", "affinity", "automountServiceAccountToken", "dnsConfig", "dnsPolicy", "enableServiceLinks", "hostAliases", "hostIPC", "hostNetwork", "hostPID", "hostUsers", "hostname", "hostnameOverride", "imagePullSecrets", "nodeName", "nodeSelector", "os", "overhead", "preemptionPolicy", "priority", "priorityClassName", "readinessGates", "resourceClaims", "resources", "restartPolicy", "runtimeClassName", "schedulerName", "schedulingGates", "schedulingGroup", "securityContext", "serviceAccount", "serviceAccountName", "setHostnameAsFQDN", "shareProcessNamespace", "subdomain", "terminationGracePeriodSeconds", "tolerations", "topologySpreadConstraints", "volumes", "workloadRef"), ANY) | {"containers": [_CONTAINER], "initContainers": [_CONTAINER], "ephemeralContainers": [_CONTAINER]}  # fmt: skip
-_TEMPLATE = {"metadata": _META, "spec": _POD_SPEC}
-_TOP = {"apiVersion": ANY, "kind": ANY, "metadata": _META}
 
 
-def _workload(*more: str) -> dict[str, Any]:
-    names = ("replicas", "selector", "minReadySeconds", "revisionHistoryLimit", *more)
-    return _TOP | {"spec": dict.fromkeys(names, ANY) | {"template": _TEMPLATE}, "status": ANY}
+def _free(names: str) -> dict[str, Any]:
+    return dict.fromkeys(names.split(), ANY)
+
+
+_META = _free(
+    "name generateName namespace selfLink uid resourceVersion generation creationTimestamp deletionTimestamp "
+    "deletionGracePeriodSeconds labels annotations ownerReferences finalizers managedFields"
+)
+_CONTAINER = _free(
+    "args command env envFrom image imagePullPolicy lifecycle livenessProbe name ports readinessProbe resizePolicy "
+    "restartPolicy restartPolicyRules securityContext startupProbe stdin stdinOnce terminationMessagePath "
+    "terminationMessagePolicy tty volumeDevices volumeMounts workingDir targetContainerName"
+) | {"resources": _free("limits requests claims")}
+_POD_SPEC = _free(
+    "activeDeadlineSeconds affinity automountServiceAccountToken dnsConfig dnsPolicy enableServiceLinks hostAliases "
+    "hostIPC hostNetwork hostPID hostUsers hostname hostnameOverride imagePullSecrets nodeName nodeSelector os "
+    "overhead preemptionPolicy priority priorityClassName readinessGates resourceClaims resources restartPolicy "
+    "runtimeClassName schedulerName schedulingGates schedulingGroup securityContext serviceAccount serviceAccountName "
+    "setHostnameAsFQDN shareProcessNamespace subdomain terminationGracePeriodSeconds tolerations "
+    "topologySpreadConstraints volumes workloadRef"
+) | {"containers": [_CONTAINER], "initContainers": [_CONTAINER], "ephemeralContainers": [_CONTAINER]}
+_TOP = _free("apiVersion kind") | {"metadata": _META}
+_LEASE_SPEC = _free(
+    "holderIdentity leaseDurationSeconds acquireTime renewTime leaseTransitions strategy preferredHolder"
+)
+
+
+def _workload(more: str) -> dict[str, Any]:
+    spec = _free(f"replicas selector minReadySeconds revisionHistoryLimit {more}")
+    return _TOP | {"spec": spec | {"template": {"metadata": _META, "spec": _POD_SPEC}}, "status": ANY}
 
 
 _KNOWN: Mapping[str, Mapping[str, Any]] = {
     "Pod": _TOP | {"spec": _POD_SPEC, "status": ANY},
-    "Deployment": _workload("strategy", "paused", "progressDeadlineSeconds"),
-    "ReplicaSet": _workload(),
+    "Deployment": _workload("strategy paused progressDeadlineSeconds"),
+    "ReplicaSet": _workload(""),
     "StatefulSet": _workload(
-        "serviceName", "volumeClaimTemplates", "podManagementPolicy", "updateStrategy", "ordinals",
-        "persistentVolumeClaimRetentionPolicy",
+        "serviceName volumeClaimTemplates podManagementPolicy updateStrategy ordinals "
+        "persistentVolumeClaimRetentionPolicy"
     ),
-    "Scale": _TOP | {"spec": {"replicas": ANY}, "status": ANY},
-    "Lease": _TOP
-    | {
-        "spec": dict.fromkeys(("holderIdentity", "leaseDurationSeconds", "acquireTime", "renewTime", "leaseTransitions", "strategy", "preferredHolder"), ANY)
-    },
-    "ConfigMap": _TOP | {"data": ANY, "binaryData": ANY, "immutable": ANY},
-}  # fmt: skip
+    "Scale": _TOP | {"spec": _free("replicas"), "status": ANY},
+    "Lease": _TOP | {"spec": _LEASE_SPEC},
+    "ConfigMap": _TOP | _free("data binaryData immutable"),
+}
 
 
 def unknown_fields(kind: str, thing: Mapping[str, Any]) -> list[str]:

@@ -602,10 +602,7 @@ class Kubelet:
     def _resize_event(self, pod: Json, kind: str, reason: str, title: str, error: str = "") -> None:
         shown: Json = {"containers": [], "generation": pod["metadata"].get("generation")}
         for _, _, spec in all_containers(pod["spec"]):
-            resources = {
-                side: spec["resources"][side] for side in ("limits", "requests") if spec["resources"].get(side)
-            }
-            shown["containers"].append({"name": spec["name"], "resources": resources})
+            shown["containers"].append({"name": spec["name"], "resources": sizes_of(spec)})
         if error:
             shown["error"] = error
         self.around.event(pod, kind, reason, f"{title}: {json.dumps(shown, separators=(',', ':'))}")

@@ -63,9 +63,8 @@ def read_patch(content_type: str, body: bytes) -> Any:
         raise bad_request(f"error decoding patch: {complaint}" if kind != STRATEGIC else complaint) from None
     if kind == JSON_PATCH:
         if not isinstance(patch, list):
-            raise bad_request(
-                f"error decoding patch: json: cannot unmarshal {_go_object(patch)} into Go value of type jsonpatch.Patch"
-            )
+            complaint = f"json: cannot unmarshal {_go_object(patch)} into Go value of type jsonpatch.Patch"
+            raise bad_request(f"error decoding patch: {complaint}")
     elif not isinstance(patch, dict):
         complaint = f"json: cannot unmarshal {_go_object(patch)} into Go value of type map[string]interface {{}}"
         raise bad_request(complaint if kind == STRATEGIC else f"error decoding patch: {complaint}")
@@ -87,7 +86,8 @@ def apply(content_type: str, target: dict[str, Any], patch: Any) -> dict[str, An
     if kind == JSON_PATCH:
         return json_patch(target, patch)
     if kind == MERGE:
-        return merge_patch(target, patch)
+        merged: dict[str, Any] = merge_patch(target, patch)
+        return merged
     return strategic_merge(target, patch)
 
 
@@ -202,7 +202,7 @@ def _remove(document: Any, path: str) -> Any:
 
 
 def strategic_merge(target: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:
-    """Maps merge, `null` deletes, the lists of `_MERGE_KEYS` merge by key, `$patch` and `$setElementOrder` are obeyed."""
+    """Maps merge, `null` deletes, the lists of `_MERGE_KEYS` merge by key, `$` directives are obeyed."""
     merged: dict[str, Any] = _strategic(target, patch)
     return merged
 

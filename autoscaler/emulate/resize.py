@@ -102,9 +102,8 @@ def _changes(old: Json, new: Json, version: Version) -> list[Cause]:
             if not version.memory_may_shrink and _memory_shrinks(mine, theirs):
                 complaint = "memory limits cannot be decreased unless resizePolicy is RestartContainer"
                 causes.append(forbidden_change(f"{at}.resources.limits", complaint))
-            if where == "initContainers" and not is_sidecar(mine) and not version.init_containers_resize:
-                if mine["resources"] != theirs["resources"]:
-                    only_compute = True
+            fixed = where == "initContainers" and not is_sidecar(mine) and not version.init_containers_resize
+            only_compute = only_compute or (fixed and mine["resources"] != theirs["resources"])
             only_compute = only_compute or _other_than_compute(mine, theirs)
     if only_compute:
         causes.append(forbidden_change("spec", "only cpu and memory resources are mutable"))

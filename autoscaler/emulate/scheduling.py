@@ -7,7 +7,9 @@ from autoscaler.emulate import amounts
 from autoscaler.emulate.podspec import Totals, counted, is_over, read_list, total_of
 
 Json = dict[str, Any]
-_PREEMPTION = "no new claims to deallocate, preemption: 0/{n} nodes are available: {why} for scheduling."
+_PREEMPTION = (
+    "no new claims to deallocate, preemption: 0/{n} nodes are available: {n} Preemption is not helpful for scheduling."
+)
 
 
 def node_object(
@@ -123,8 +125,7 @@ class Room:
         if best is not None:
             return best[1], ""
         reasons = ", ".join(f"{refused[why]} {why}" for why in sorted(refused))
-        helps = f"{count} Preemption is not helpful" if count == 1 else f"{count} Preemption is not helpful"
-        tail = _PREEMPTION.format(n=count, why=helps)
+        tail = _PREEMPTION.format(n=count)
         return None, f"0/{count} nodes are available: {reasons}. {tail}"
 
     def _refusal(self, pod: Mapping[str, Any], node: Mapping[str, Any], asked: Mapping[str, int]) -> list[str]:

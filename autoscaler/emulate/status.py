@@ -88,7 +88,7 @@ def missing_reference(field: str, value: Any, complaint: str) -> Cause:
 
 
 def invalid(kind: str, name: str, causes: Sequence[Cause], *, group: str = "") -> Refused:
-    """422 with one cause per field error. `kind` is the kind as the message shows it; empty for a patch that can't be read."""
+    """422 with one cause per field error. `kind` as the message shows it; empty for a patch that can't be read."""
     distinct = list(dict.fromkeys(str(cause) for cause in causes))
     listed = distinct[0] if len(distinct) == 1 else "[" + ", ".join(distinct) + "]"
     details: dict[str, Any] = {}

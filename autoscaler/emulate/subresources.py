@@ -219,7 +219,7 @@ class Subresources:
             for budget in budgets:
                 self._spend(budget)
             plane.delete_pod(stored.namespace, stored.name, chosen.get("gracePeriodSeconds"))
-        success = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
+        success: Json = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
         return Answer(201, success)
 
     def _spend(self, budget: Stored) -> None:
@@ -244,7 +244,7 @@ class Subresources:
         if read is None:
             raise not_covered("metrics.k8s.io without processes that use anything")
         items: list[Json] = read(target.namespace)
-        head = {"kind": target.kind.kind, "apiVersion": target.kind.api_version}
+        head: Json = {"kind": target.kind.kind, "apiVersion": target.kind.api_version}
         if target.name:
             for item in items:
                 if item["metadata"]["name"] == target.name:

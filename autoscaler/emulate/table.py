@@ -152,7 +152,8 @@ def _stateful_set(body: Mapping[str, Any], now: float) -> list[Any]:
 
 
 _NODE = (
-    _NAME, ("Status", "string", 0), ("Roles", "string", 0), _AGE, ("Version", "string", 0), ("Internal-IP", "string", 1),
+    _NAME, ("Status", "string", 0), ("Roles", "string", 0), _AGE, ("Version", "string", 0),
+    ("Internal-IP", "string", 1),
 )  # fmt: skip
 
 
@@ -195,11 +196,13 @@ def _event(body: Mapping[str, Any], now: float) -> list[Any]:
 
 _LEASE = (_NAME, ("Holder", "string", 0), _AGE)
 _BUDGET = (
-    _NAME, ("Min Available", "string", 0), ("Max Unavailable", "string", 0), ("Allowed Disruptions", "integer", 0), _AGE,
+    _NAME, ("Min Available", "string", 0), ("Max Unavailable", "string", 0), ("Allowed Disruptions", "integer", 0),
+    _AGE,
 )  # fmt: skip
 _NAMESPACE = (_NAME, ("Status", "string", 0), _AGE)
 _AUTOSCALER = (
-    _NAME, ("Reference", "string", 0), ("MinPods", "string", 0), ("MaxPods", "string", 0), ("Replicas", "integer", 0), _AGE,
+    _NAME, ("Reference", "string", 0), ("MinPods", "string", 0), ("MaxPods", "string", 0), ("Replicas", "integer", 0),
+    _AGE,
 )  # fmt: skip
 
 

@@ -31,9 +31,7 @@ class Watch:
         self._call = call
         self._target = target
         self._matches = matches
-        self._bookmarks = (
-            truthy(call.query.get("allowWatchBookmarks")) if "allowWatchBookmarks" in call.query else False
-        )
+        self._bookmarks = truthy(call.query.get("allowWatchBookmarks"))
         self._table = wants_table(call.accept)
         self._columns_sent = False
         text = call.query.get("resourceVersion", "")
@@ -41,7 +39,7 @@ class Watch:
             complaint = f'resourceVersion: Invalid value: "{text}": strconv.ParseUint: parsing "{text}": invalid syntax'
             raise Refused(500, "", complaint)
         self._since = int(text) if text not in ("", "0") else None
-        self._initial = truthy(call.query.get("sendInitialEvents")) if "sendInitialEvents" in call.query else False
+        self._initial = truthy(call.query.get("sendInitialEvents"))
         seconds = call.query.get("timeoutSeconds", "")
         self._seconds = float(seconds) if seconds.isdigit() and int(seconds) else random.uniform(1800.0, 3600.0)
         self._waiting: deque[Change] = deque()
@@ -84,9 +82,8 @@ class Watch:
                 while self._waiting:
                     change = self._waiting.popleft()
                     revision = max(revision, change.stored.revision)
-                    line = self._event(change)
-                    if line is not None:
-                        yield line
+                    if (encoded := self._event(change)) is not None:
+                        yield encoded
                 if self._bookmarks and (now >= said + BOOKMARK_EVERY or (now >= near and said < near)):
                     said = now
                     yield self._bookmark(max(revision, plane.store.revision))
@@ -101,10 +98,7 @@ class Watch:
     async def _sleep(self, seconds: float) -> None:
         self._wake.clear()
         try:
-            # Woken at least now and then, to see that watches were cut or silenced.
-            async with asyncio.timeout(
-                max(0.001, min(seconds, 0.5 if self._api.plane.faults.silent_watches else seconds))
-            ):
+            async with asyncio.timeout(max(0.001, seconds)):
                 await self._wake.wait()
         except TimeoutError:
             return

@@ -29,9 +29,9 @@ class Around(Protocol):
     store: Store
     dice: random.Random
 
-    def create_pod(self, pod: Json) -> None: ...
+    def create_pod(self, body: Json) -> Json: ...
 
-    def delete_pod(self, namespace: str, name: str) -> None: ...
+    def delete_pod(self, namespace: str, name: str) -> Json | None: ...
 
     def create_object(self, kind: Kind, body: Json) -> Json: ...
 
@@ -248,7 +248,7 @@ class Controllers:
         self._pods_status(REPLICA_SET, replica_set, living, terminating)
 
     def _first_to_go(self, pod: Json) -> tuple[Any, ...]:
-        """Unassigned before assigned, Pending before Running, not ready before ready, cheap before dear, young first."""
+        """Unassigned first, Pending before Running, not ready before ready, cheap before dear, young before old."""
         metadata, status = pod["metadata"], pod.get("status") or {}
         phase = {"Pending": 0, "Unknown": 1}.get(status.get("phase", "Pending"), 2)
         try:
