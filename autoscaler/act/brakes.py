@@ -130,7 +130,7 @@ class Trial:
 
 
 def verdict(trial: Trial, subject: Subject | None, now: float) -> bool | None:
-    """False: misses rose above what is allowed within a minute of the shrink; True: they didn't; None: not yet known."""
+    """False: misses rose above what is allowed within a minute of the shrink; True: they did not; None: too early."""
     misses = value_or(subject.view.signals.misses) if subject is not None else None
     allowed = _allowed(subject) if subject is not None else None
     if misses is not None and allowed is not None and misses > allowed:

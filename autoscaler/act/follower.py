@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -45,6 +45,25 @@ class Follower:
 
     def of(self, ref: WorkloadRef) -> tuple[Record, ...]:
         return tuple(record for record in self._records.values() if record.workload == ref)
+
+    def unseen(self, look: Callable[[str], Pod | None]) -> Mapping[str, tuple[int, int]]:
+        """Per node, (millicores, bytes) of requests that were sent and that the watch doesn't show yet.
+
+        ``look`` finds the newest sight of a pod by uid.
+        """
+        found: dict[str, tuple[int, int]] = {}
+        for uid, record in self._records.items():
+            pod = look(uid) if record.open else None
+            container = pod.container(record.container) if pod is not None else None
+            if pod is None or container is None or not pod.node:
+                continue
+            more = overlay(container.desired, record.wanted)
+            cpu = max(0, (more.cpu_request or 0) - (container.desired.cpu_request or 0))
+            memory = max(0, (more.memory_request or 0) - (container.desired.memory_request or 0))
+            if cpu or memory:
+                have = found.get(pod.node, (0, 0))
+                found[pod.node] = (have[0] + cpu, have[1] + memory)
+        return found
 
     def promised(self) -> Mapping[str, tuple[str, Resources]]:
         """By pod uid: the container and the size that was sent and has not ended; the ledger counts it as spent."""

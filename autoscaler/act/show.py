@@ -37,7 +37,7 @@ class PrintingSink:
 
 
 def render(patches: Sequence[Patch], form: str) -> str:
-    """The patches as text, ending in a newline (empty for no patch in ``kubectl``). Raises ValueError for another form."""
+    """The patches as text (empty for no patch in ``kubectl``). Raises ValueError for another form."""
     match form:
         case "table":
             return table(patches)
