@@ -162,7 +162,8 @@ def _amount_rules(written: Any, metadata: list[Any]) -> Iterator[Schema]:
                 case Gt(gt=int(low)):
                     yield _compared(show(low), ">", f"must be more than {show(low)}")
     elif written is quantity.format_duration:
-        yield rule(f"string(self).matches('{_DURATION}|^[0-9]+$')", "write a duration such as 500ms, 30s or 1m30s")
+        number, text = "type(self) == int && self >= 0", f"type(self) == string && self.matches('{_DURATION}')"
+        yield rule(f"{number} || {text}", "write a duration such as 500ms, 30s or 1m30s")
         if any(isinstance(each, Gt) for each in metadata):
             yield rule("string(self).matches('[1-9]')", "must be longer than 0s")
     elif written is quantity.format_share:
