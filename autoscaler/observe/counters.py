@@ -95,8 +95,10 @@ class CounterMemory:
         self._kept[key] = _Kept(sample, growth)
         return growth
 
-    def known(self, key: Hashable) -> bool:
-        return key in self._kept
+    def last(self, key: Hashable) -> PodSample | None:
+        """The sample before."""
+        kept = self._kept.get(key)
+        return kept.sample if kept is not None else None
 
     def prune(self, live: Collection[Hashable]) -> None:
         """Forget pods that are gone."""

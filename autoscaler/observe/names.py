@@ -80,11 +80,15 @@ def where(**labels: str) -> tuple[Matcher, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Selector:
-    """The sum of one metric's series that match, times ``scale`` (to seconds, requests or bytes)."""
+    """The sum of one metric's series that match, times ``scale`` (to seconds, requests or bytes).
+
+    ``optional``: a server in its default setting doesn't expose it; never seen, it counts as not configured.
+    """
 
     metric: str
     labels: tuple[Matcher, ...] = ()
     scale: float = 1.0
+    optional: bool = False
 
     def __str__(self) -> str:
         return self.metric + ("{" + ",".join(map(str, self.labels)) + "}" if self.labels else "")
@@ -145,8 +149,8 @@ class SignalNames:
     requests_include_failures: bool = True
     failures: tuple[Selector, ...] = ()
     in_flight: tuple[Selector, ...] = ()
-    process_cpu: tuple[Selector, ...] = (Selector("process_cpu_seconds_total"),)
-    process_memory: tuple[Selector, ...] = (Selector("process_resident_memory_bytes"),)
+    process_cpu: tuple[Selector, ...] = (Selector("process_cpu_seconds_total", optional=True),)
+    process_memory: tuple[Selector, ...] = (Selector("process_resident_memory_bytes", optional=True),)
     queries: Queries = field(default_factory=Queries)
     port: int | None = None
     path: str | None = None

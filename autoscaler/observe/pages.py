@@ -27,8 +27,13 @@ def wanted_metrics(names: SignalNames) -> frozenset[str]:
     return frozenset(wanted)
 
 
-def sample_of(page: Page, names: SignalNames, incarnation: Hashable, at: float) -> PodSample:
-    """The numbers of one server's page. A page time stamped by the server is not used: its clock is not ours."""
+def sample_of(
+    page: Page, names: SignalNames, incarnation: Hashable, at: float, before: PodSample | None = None
+) -> PodSample:
+    """The numbers of one server's page. A page time stamped by the server is not used: its clock is not ours.
+
+    ``before``: the pod's last sample, so that an optional metric that was there and vanished is missed.
+    """
     sample = PodSample(incarnation, at)
     counters = {
         Role.REQUESTS: names.requests,
@@ -37,17 +42,23 @@ def sample_of(page: Page, names: SignalNames, incarnation: Hashable, at: float) 
         Role.PROCESS_CPU: names.process_cpu,
     }
     gauges = {Role.IN_FLIGHT: names.in_flight, Role.PROCESS_MEMORY: names.process_memory}
-    for role, selectors in counters.items():
-        if selectors:
-            sample.counters[role] = _sum(page, selectors)
-    for role, selectors in gauges.items():
-        if selectors:
-            sample.gauges[role] = _sum(page, selectors)
+    for wanted, into, earlier in (
+        (counters, sample.counters, before.counters if before else {}),
+        (gauges, sample.gauges, before.gauges if before else {}),
+    ):
+        for role, selectors in wanted.items():
+            if selectors and (role in earlier or not never_shown(page, selectors)):
+                into[role] = _sum(page, selectors)
     if names.histogram is not None:
         _read_histogram(page, names.histogram, sample)
     elif names.summary is not None:
         _read_summary(page, names.summary, sample)
     return sample
+
+
+def never_shown(page: Page, selectors: Sequence[Selector]) -> bool:
+    """Whether the page has none of them and they are all optional."""
+    return all(selector.optional and not page.has(selector.metric) for selector in selectors)
 
 
 def _sum(page: Page, selectors: Sequence[Selector]) -> Value:
@@ -71,7 +82,8 @@ def _sum(page: Page, selectors: Sequence[Selector]) -> Value:
 def _read_histogram(page: Page, histogram: Histogram, sample: PodSample) -> None:
     bucket, count, spent = (histogram.metric + suffix for suffix in ("_bucket", "_count", "_sum"))
     sample.counters[Role.FINISHED] = finished = _sum(page, (Selector(count, histogram.labels),))
-    sample.counters[Role.LATENCY_SUM] = _sum(page, (Selector(spent, histogram.labels, histogram.unit),))
+    if page.has(spent):
+        sample.counters[Role.LATENCY_SUM] = _sum(page, (Selector(spent, histogram.labels, histogram.unit),))
     if isinstance(finished, Absent) and finished.cause is not Cause.NO_SUCH_METRIC:
         return
     if bucket in page.doubled:
@@ -99,7 +111,9 @@ def _read_histogram(page: Page, histogram: Histogram, sample: PodSample) -> None
 
 def _read_summary(page: Page, summary: Summary, sample: PodSample) -> None:
     sample.counters[Role.FINISHED] = _sum(page, (Selector(summary.metric + "_count", summary.labels),))
-    sample.counters[Role.LATENCY_SUM] = _sum(page, (Selector(summary.metric + "_sum", summary.labels, summary.unit),))
+    if page.has(summary.metric + "_sum"):
+        spent = Selector(summary.metric + "_sum", summary.labels, summary.unit)
+        sample.counters[Role.LATENCY_SUM] = _sum(page, (spent,))
     for series in page.matching(summary.metric, summary.labels):
         try:
             share = float(series.labels["quantile"])

@@ -338,7 +338,9 @@ def _mean(asked: Asked, answers: Mapping[str, PodAnswer]) -> Reading:
             absent.append(growth)
             continue
         total = growth.counters.get(Role.LATENCY_SUM, NOT_CONFIGURED)
-        count = growth.counters.get(Role.FINISHED, growth.counters.get(Role.REQUESTS, NOT_CONFIGURED))
+        count = growth.counters.get(Role.FINISHED, NOT_CONFIGURED)
+        if isinstance(count, Absent):
+            count = growth.counters.get(Role.REQUESTS, NOT_CONFIGURED)
         if isinstance(total, Absent) or isinstance(count, Absent):
             absent.append(total if isinstance(total, Absent) else count)  # type: ignore[arg-type]
             continue

@@ -138,8 +138,9 @@ class ScrapeSource:
         except (aiohttp.ClientError, OSError, ValueError) as error:
             said = str(error) or type(error).__name__
             return PodAnswer(why=Absent(Cause.SOURCE_DOWN, f"{url}: {said[:120]}", self.name))
-        sample = sample_of(page, names, incarnation(pod, watched.container), at)
-        growth = self._memory.fold((watched.ref, pod.uid), sample)
+        key = (watched.ref, pod.uid)
+        sample = sample_of(page, names, incarnation(pod, watched.container), at, self._memory.last(key))
+        growth = self._memory.fold(key, sample)
         return PodAnswer(sample, growth, age_s=max(0.0, self._clock() - at))
 
     async def _fetch(self, url: str, names: SignalNames) -> tuple[Page, float]:
