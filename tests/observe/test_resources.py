@@ -16,12 +16,17 @@ from autoscaler.model.workload import WorkloadRef
 from autoscaler.observe.policy_files import Policies
 from autoscaler.observe.resources import CustomResources
 
+MEASURED = {"signals": {"latency": {"histogram": "request_duration_seconds"}}}
 FOLDER = f"/apis/{API_VERSION}/namespaces/serving"
 
 
 def resource(name: str, target: str = "", kind: str = "InferenceAutoscaler", **spec: Any) -> dict[str, Any]:
     if kind == "InferenceAutoscaler":
-        spec = {"scaleTargetRef": {"name": target or name}, "objective": {"latency": {"target": "500ms"}}} | spec
+        spec = (
+            {"scaleTargetRef": {"name": target or name}, "objective": {"latency": {"target": "500ms"}}}
+            | MEASURED
+            | spec
+        )
     return {"apiVersion": API_VERSION, "kind": kind, "metadata": {"name": name, "namespace": "serving"}, "spec": spec}
 
 
