@@ -3,7 +3,8 @@
     spec = ClusterSpec(
         kubernetes="1.36",
         nodes=[NodeSpec("node-1", cpu="4", memory="16Gi")],
-        workloads=[WorkloadSpec("resnet", namespace="serving", replicas=2, cpu="500m", memory="1Gi")],
+        workloads=[WorkloadSpec("resnet", namespace="serving", replicas=2, cpu="500m", memory="1Gi",
+                                service=ServiceSpec(work=0.02), load=LoadSpec(steps=[(0, 20)]))],
     )
     async with EmulatedCluster(spec) as cluster:
         await cluster.settled()                        # all wanted pods are Ready
@@ -13,6 +14,9 @@
         cluster.plane.store                            # all of them, and what changed
         cluster.audit.of("patch", "pods", "resize")    # what was asked for, by whom, with which answer
         cluster.audit.writes()                         # everything that could have changed something
+        cluster.workload("resnet").load = 40.0         # requests per second, or [(0, 40), (60, 80)] steps
+        cluster.workload("resnet").totals()            # offered, served, dropped; its pods serve /metrics at
+                                                       # status.podIP and the prometheus.io/port annotation
         cluster.set_memory("resnet-…", 900 * 2**20)    # working set (and page cache) of a pod's container
         await cluster.server_down(); await cluster.server_up()
         cluster.faults.troubles.append(Trouble("PATCH .*/resize", code=429, retry_after=1, times=2))
@@ -24,25 +28,34 @@ All time is `asyncio.get_running_loop().time()`: under looptime a virtual hour p
 """
 
 import asyncio
-from collections.abc import Callable, Iterable
+import dataclasses
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 import yaml
 
+from autoscaler.emulate.amounts import NANO, parse
 from autoscaler.emulate.api import Api
 from autoscaler.emulate.audit import Audit
 from autoscaler.emulate.authorize import ADMIN_TOKEN, Rule, Users
 from autoscaler.emulate.controlplane import ControlPlane
 from autoscaler.emulate.faults import Faults, Trouble
-from autoscaler.emulate.inside import Idle, Inside
+from autoscaler.emulate.inside import Inside
 from autoscaler.emulate.kinds import DEPLOYMENT, POD, REPLICA_SET, STATEFUL_SET
+from autoscaler.emulate.kubelet_pages import Measurements
+from autoscaler.emulate.load import Load
+from autoscaler.emulate.metrics_page import render
+from autoscaler.emulate.pages import HOST, PodPages
+from autoscaler.emulate.podrun import PodRun
 from autoscaler.emulate.podspec import is_ready
 from autoscaler.emulate.server import ApiServer
-from autoscaler.emulate.spec import ClusterSpec, NodeSpec, WorkloadSpec
+from autoscaler.emulate.serving import Fleet, Process, Serving
+from autoscaler.emulate.spec import ClusterSpec, LoadSpec, NodeSpec, ServiceSpec, WorkloadSpec
 from autoscaler.emulate.timeline import Timeline
 from autoscaler.emulate.versions import version
+from autoscaler.queueing.live import PodCounters
 
 Json = dict[str, Any]
 _KINDS = {"Deployment": DEPLOYMENT, "ReplicaSet": REPLICA_SET, "StatefulSet": STATEFUL_SET}
@@ -64,17 +77,26 @@ class EmulatedCluster:
         self.users = Users()
         self._port = port
         self._inside = inside
-        self._memory: dict[str, int] = {}
+        self._reset: dict[str, PodCounters] = {}
         self._server: ApiServer | None = None
         self._plane: ControlPlane | None = None
 
     async def __aenter__(self) -> Self:
         loop = asyncio.get_running_loop()
         timeline = Timeline(loop)
-        inside = self._inside or Idle(startup=self.spec.startup)
+        self.serving = Serving(timeline, self, startup=self.spec.startup)
+        inside = self._inside or self.serving
         plane = ControlPlane(timeline, version(self.spec.kubernetes), inside=inside, seed=self.spec.seed)
         self._plane = plane
+        self._pages = PodPages(plane.faults, self.page, shared=self.spec.shared_pages)
+        self.measurements = Measurements(timeline, plane.store, self.serving, seed=self.spec.seed)
         self._api = Api(plane, self.users)
+        self._api.pages = {
+            "metrics/cadvisor": self.measurements.cadvisor,
+            "metrics/resource": self.measurements.resource,
+            "metrics.k8s.io/pods": self.measurements.pod_metrics,
+            "metrics.k8s.io/nodes": self.measurements.node_metrics,
+        }
         self._server = ApiServer(self._api, self.audit, port=self._port)
         for node in self.spec.nodes:
             self.add_node(node)
@@ -90,6 +112,7 @@ class EmulatedCluster:
             await self._server.stop()
         if self._plane is not None:
             self._plane.timeline.close()
+            await self._pages.stop()
         self.audit.close()
 
     # -- what there is
@@ -136,6 +159,13 @@ class EmulatedCluster:
             found = [pod for pod in found if (pod["metadata"].get("labels") or {}).get("app") == workload]
         return sorted(found, key=lambda pod: (pod["metadata"].get("namespace", ""), pod["metadata"]["name"]))
 
+    def workload(self, name: str, namespace: str | None = None) -> "Handle":
+        """One serving workload. Raises KeyError."""
+        for (where, known), fleet in self.serving.fleets.items():
+            if known == name and namespace in (None, where):
+                return Handle(self, where, fleet)
+        raise KeyError(f"no serving workload {name}")
+
     def object(self, kind: str, namespace: str, name: str) -> Json:
         """One Deployment, ReplicaSet or StatefulSet. Raises KeyError."""
         stored = self.plane.store.get(_KINDS[kind].storage, namespace, name)
@@ -154,6 +184,11 @@ class EmulatedCluster:
 
     def add_workload(self, workload: WorkloadSpec) -> None:
         self.plane.add_namespace(workload.namespace)
+        if workload.service is not None:
+            load = Load(workload.load.steps, ramp=workload.load.ramp, even=workload.load.even, seed=self.spec.seed)
+            largest = max((parse(node.cpu).nano / NANO for node in self.spec.nodes), default=1.0)
+            fleet = Fleet(workload.name, workload.service, load, begin=self.plane.timeline.now(), node_cores=largest)
+            self.serving.fleets[workload.namespace, workload.name] = fleet
         kind = _KINDS[workload.kind]
         body = workload.as_object()
         body["metadata"]["generation"] = 1
@@ -225,10 +260,7 @@ class EmulatedCluster:
 
     def set_memory(self, pod: str, working_set: int, *, page_cache: int = 0, seen: bool = False) -> None:
         """Bytes in use by the pod's containers; with `seen` the kubelet's stats know it at once."""
-        setter = getattr(self.plane.inside, "set_memory", None)
-        if setter is None:
-            raise TypeError("what runs inside these pods has no memory to set")
-        setter(pod, working_set, page_cache)
+        self.serving.set_memory(pod, working_set, page_cache)
         if seen:
             for kubelet in self.plane.kubelets.values():
                 kubelet.refresh_usage()
@@ -246,12 +278,82 @@ class EmulatedCluster:
         kubelet, run = found
         kubelet.crash(run, container or next(iter(run.containers)), code=code, reason=reason)
 
+    # -- what serving asks for
+
+    def announce(self, pod: Json, run: PodRun, process: Process) -> None:
+        """The process listens: its address goes where a scraper looks for it."""
+        port, path = self._pages.open(process)
+        run.ip = HOST
+        notes = {"prometheus.io/scrape": "true", "prometheus.io/port": str(port), "prometheus.io/path": path}
+        self.plane.annotate_pod(process.namespace, process.name, notes)
+
+    def withdraw(self, process: Process) -> None:
+        self._pages.close(process)
+
+    def out_of_memory(self, process: Process) -> None:
+        self.crash(process.namespace, process.name, process.container, code=137, reason="OOMKilled")
+
+    def page(self, process: Process, fault: str = "") -> str | None:
+        """The text of a pod's /metrics now; None when the pod is gone."""
+        found = self.plane.pod(process.namespace, process.name)
+        fleet = self.serving.fleet_of(found) if found is not None else None
+        if found is None or fleet is None:
+            return None
+        now = self.plane.timeline.now()
+        fleet.advance(now)
+        if fault == "reset" and process.uid not in self._reset:
+            self._reset[process.uid] = dataclasses.replace(
+                fleet.counters(process), latency_buckets=list(fleet.counters(process).latency_buckets)
+            )
+        working_set, _ = self.serving.memory_of(found, process.container)
+        base = self._reset.get(process.uid)
+        return render(fleet, process, now, self.plane.timeline.wall(), working_set, fault=fault, base=base)
+
+
+class Handle:
+    """One serving workload of a running cluster."""
+
+    def __init__(self, cluster: EmulatedCluster, namespace: str, fleet: Fleet) -> None:
+        self._cluster = cluster
+        self.namespace = namespace
+        self.fleet = fleet
+
+    @property
+    def name(self) -> str:
+        return self.fleet.name
+
+    @property
+    def load(self) -> Load:
+        return self.fleet.load
+
+    @load.setter
+    def load(self, load: Load | float | Sequence[tuple[float, float]]) -> None:
+        """From now on: a Load, a constant rate, or (seconds from now, rate) steps."""
+        if isinstance(load, int | float):
+            load = Load([(0.0, float(load))])
+        elif not isinstance(load, Load):
+            load = Load(load)
+        self.fleet.set_load(load, self._cluster.plane.timeline.now())
+
+    def pods(self) -> list[Json]:
+        """As stored (not to be edited)."""
+        return self._cluster.pods(self.namespace, workload=self.name)
+
+    def totals(self) -> tuple[int, int, int]:
+        """(requests offered, served, dropped or shed) until now, by all pods that ever were."""
+        self.fleet.advance(self._cluster.plane.timeline.now())
+        dropped = self.fleet.pods.dropped
+        return self.fleet.offered, self.fleet.offered - dropped - self.fleet.pods.in_flight, dropped
+
 
 __all__ = [
     "ClusterSpec",
     "EmulatedCluster",
+    "Load",
+    "LoadSpec",
     "NodeSpec",
     "Rule",
+    "ServiceSpec",
     "Trouble",
     "WorkloadSpec",
 ]

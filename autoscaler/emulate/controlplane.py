@@ -230,6 +230,18 @@ class ControlPlane:
         """Does the pod's node support resizes? A pod without a node can be resized freely."""
         return node is None or node.name not in self.faults.nodes_without_resize
 
+    def annotate_pod(self, namespace: str, name: str, notes: Mapping[str, str]) -> None:
+        """As an admission webhook or an operator would; no new generation."""
+        stored = self.store.get(POD.storage, namespace, name)
+        if stored is None:
+            return
+        body = stored.thaw()
+        annotations = body["metadata"].setdefault("annotations", {})
+        if notes.items() <= annotations.items():
+            return
+        annotations.update(notes)
+        self.store.put(POD.storage, body)
+
     # -- what kubelets ask for
 
     def put_status(self, pod: Json, status: Json) -> None:

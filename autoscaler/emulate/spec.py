@@ -19,6 +19,7 @@ import yaml
 
 from autoscaler.emulate import amounts, versions
 from autoscaler.emulate.podspec import is_label
+from autoscaler.queueing.state import BALANCING
 
 Json = dict[str, Any]
 
@@ -34,6 +35,40 @@ class NodeSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="
     labels: dict[str, str] = {}
     extended: dict[str, str] = {}
     static_cpu: bool = False
+
+
+class ServiceSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """What one pod of a workload does with a request. Seconds, CPU-seconds, cores, bytes."""
+
+    work: float = 0.020  # CPU-seconds of a request
+    work_variation: float = 0.0  # coefficient of variation (lognormal); 0: all alike
+    wait: float = 0.0  # seconds off the CPU after the work
+    threads: int = 8  # requests worked on at the same time
+    parallelism: float = 1.0  # cores one request can use
+    balance: str = "round-robin"  # shared, round-robin, random, least-outstanding
+    queue_limit: int = 1000  # waiting requests of a pod; more are answered 503
+    batch: int = 1
+    batch_cpu: float = 0.0
+    batch_wait: float = 0.0
+    buckets: tuple[float, ...] = ()  # bounds of the latency histogram; empty: the usual ones
+    failures: float = 0.0  # share of the answers that are 500
+    idle_cores: float = 0.0  # burnt all the time
+    startup: float = 0.2  # seconds from running to Ready …
+    startup_cpu: float = 0.0  # … plus this work at the size the pod has,
+    startup_cores: float = 4.0  # of which it can use that many cores
+    memory: int = 200 * 2**20  # working set without requests
+    memory_per_request: int = 0
+    page_cache: int = 0
+    leak: float = 0.0  # bytes per second
+    container: str = ""  # the one that serves; empty: the first
+
+
+class LoadSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """Requests per second: [seconds since the start, rate] steps."""
+
+    steps: list[tuple[float, float]] = []
+    ramp: bool = False
+    even: bool = False
 
 
 class WorkloadSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
@@ -55,6 +90,8 @@ class WorkloadSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rena
     grace: int = 30
     pod: Json = {}  # further fields of the pod's spec
     sidecars: list[Json] = []  # further containers
+    service: ServiceSpec | None = None  # what the pods do with requests; without it they idle
+    load: LoadSpec = LoadSpec()
 
     def as_object(self) -> Json:
         """The object without kind and apiVersion."""
@@ -96,6 +133,11 @@ class ClusterSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, renam
     workloads: list[WorkloadSpec] = []
     startup: float = 0.2
     seed: int = 1
+    shared_pages: bool = False  # one port for all pods' /metrics, told apart by path, instead of one each
+
+    def playing(self, kubernetes: str) -> "ClusterSpec":
+        """The same cluster under another version."""
+        return msgspec.structs.replace(self, kubernetes=kubernetes)
 
 
 class BadSpec(ValueError):
@@ -132,9 +174,22 @@ def check(spec: ClusterSpec) -> None:
             raise ValueError(f"{at}.kind: {workload.kind!r} (Deployment, StatefulSet or ReplicaSet)")
         if workload.replicas < 0:
             raise ValueError(f"{at}.replicas: {workload.replicas} is negative")
+        if workload.service is not None:
+            _service(f"{at}.service", workload.service)
         for field in ("cpu", "memory", "cpu_limit", "memory_limit"):
             if value := getattr(workload, field):
                 _quantity(f"{at}.{field}", value)
+
+
+def _service(at: str, service: ServiceSpec) -> None:
+    if service.work <= 0:
+        raise ValueError(f"{at}.work: {service.work:g} CPU-seconds; a request needs some")
+    if service.threads < 1:
+        raise ValueError(f"{at}.threads: {service.threads}; at least 1")
+    if service.balance not in BALANCING:
+        raise ValueError(f"{at}.balance: {service.balance!r} ({', '.join(BALANCING)})")
+    if not 0 <= service.failures <= 1:
+        raise ValueError(f"{at}.failures: {service.failures:g} is no share of 1")
 
 
 def _quantity(where: str, value: str) -> None:
