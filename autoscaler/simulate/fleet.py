@@ -7,7 +7,8 @@ import numpy as np
 from autoscaler.queueing.state import IN_SYSTEM, SHARED, Fleet, empty_fleet, with_room
 from autoscaler.simulate.arrivals import Arrivals
 from autoscaler.simulate.compiled import compiled, floats, wholes
-from autoscaler.simulate.scenario import Serving
+from autoscaler.simulate.load import Load
+from autoscaler.simulate.scenario import NO_WAIT, Serving
 from autoscaler.simulate.tally import BINS, Tally
 
 CHUNK_S = 60.0
@@ -129,3 +130,14 @@ class SimulatedFleet:
     @property
     def shared_waiting(self) -> int:
         return int(self.fleet.waiting[self.fleet.cursor[SHARED]])
+
+
+def warm_up() -> None:
+    """Have everything compiled and on disk, so that workers started next only read it."""
+    idle = Arrivals(Load("none", rates=np.zeros(1)), "exact", NO_WAIT, NO_WAIT, length=1.0, seed=0)
+    fleet = SimulatedFleet(Serving(), idle, target=1.0, scored_from=0.0, seed=0)
+    place = fleet.open(1.0, 1.0)
+    fleet.advance(1.0)
+    fleet.set_limit(place, 2.0)
+    fleet.drain(place)
+    fleet.close(place)

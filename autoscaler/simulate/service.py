@@ -82,8 +82,10 @@ class Tokens:
         return self.base + self.context * self.typical[0] + self.generated * self.typical[1]
 
     def draw(self, dice: Any, count: int, tokens: Any | None = None) -> Any:
-        if tokens is None:
+        if tokens is None and count:
             raise ValueError("service tokens:… needs a load with tokens (--load-format requests)")
+        if tokens is None:
+            return dice.random(0)
         return self.base + tokens[:, 0] * self.context + tokens[:, 1] * self.generated
 
 
