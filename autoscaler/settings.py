@@ -115,11 +115,10 @@ class Settings(BaseSettings):
     kubeconfig: str | None = Field(None, description="Path of a kubeconfig; default: as kubectl does.")
     context: str | None = Field(None, description="Context of the kubeconfig.")
     server: str | None = Field(None, description="Bare URL of an API server that asks no credentials.")
-    namespace: Words = Field((), description="Namespaces to watch; default: those of the policies. Repeatable.")
+    namespace: str | None = Field(None, description="The one namespace to watch; default: the whole cluster.")
     resources: bool = Field(False, description="Also obey InferenceAutoscaler objects in the cluster.")
     interval: Duration = Field(5.0, ge=0.2, le=300, description="Time between ticks.")
     dry_run: bool = Field(False, description="Decide and print, send nothing.")
-    blind_after: Duration = Field(30.0, gt=0, description="Hold still when the cluster wasn't heard for this long.")
     shutdown: Duration = Field(
         10.0, ge=0, le=600, description="On SIGTERM, follow resizes in flight for at most this long."
     )
@@ -196,6 +195,13 @@ def add_arguments(parser: argparse.ArgumentParser, only: Sequence[str] | None = 
             parser.add_argument(leaf.flag, dest=dest, metavar=_metavar(leaf), help=text)
 
 
+def config_file(args: argparse.Namespace | None, environ: Mapping[str, str] | None = None) -> str | None:
+    """The settings file that is named, if one is."""
+    environ = os.environ if environ is None else environ
+    by_flag = getattr(args, "config", None) if args is not None else None
+    return by_flag or environ.get(PREFIX + "CONFIG") or None
+
+
 def load(
     args: argparse.Namespace | None = None, environ: Mapping[str, str] | None = None, **fixed: Any
 ) -> tuple[Settings, tuple[str, ...]]:
@@ -219,7 +225,7 @@ def load(
     for name, value in fixed.items():
         _put(flags, (name,), value)
     by_flag = getattr(args, "config", None) if args is not None else None
-    config = by_flag or environ.get(PREFIX + "CONFIG")
+    config = config_file(args, environ)
     file, document = "", yaml12.Document({})
     if config:
         file = str(config)

@@ -89,7 +89,7 @@ def _exists(module: str) -> bool:
 
 
 def _load(name: str) -> Command:
-    command: Command = importlib.import_module(COMMANDS[name][0])  # type: ignore[assignment]
+    command: Command = importlib.import_module(COMMANDS[name][0])
     return command
 
 

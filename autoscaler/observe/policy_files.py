@@ -17,6 +17,7 @@ from pydantic import BaseModel, ValidationError
 from autoscaler.model.policy import API_VERSION, Budget, BudgetSpec, Policy, PolicySpec
 from autoscaler.model.workload import WorkloadRef
 from autoscaler.observe import yaml12
+from autoscaler.observe.names import resolve
 from autoscaler.observe.policy_errors import Place, explain, misplaced, near
 from autoscaler.observe.yaml12 import Document, YamlError
 
@@ -77,7 +78,9 @@ def conflicts(policies: Sequence[Policy], budgets: Sequence[Budget]) -> list[str
     """What is wrong between objects: names used twice, two policies for one target, a budget nobody defined."""
     problems = []
     named: dict[tuple[str, WorkloadRef], str] = {}
-    for kind, made in [*((POLICY_KIND, p) for p in policies), *((BUDGET_KIND, b) for b in budgets)]:
+    both: list[tuple[str, Policy | Budget]] = [(POLICY_KIND, one) for one in policies]
+    both += [(BUDGET_KIND, one) for one in budgets]
+    for kind, made in both:
         other = named.setdefault((kind, made.ref), made.origin)
         if other is not made.origin:
             problems.append(
@@ -113,7 +116,7 @@ def read_object(
         raise PolicyError([place.say((), f"is not an object; write apiVersion: {API_VERSION}, kind, metadata, spec")])
     problems = []
     kind, version = value.get("kind"), value.get("apiVersion")
-    if kind not in _SPECS:
+    if not isinstance(kind, str) or kind not in _SPECS:
         meant = near(str(kind), _SPECS)
         told = f"{kind!r} is not a kind this program reads{meant}" if kind else "is missing"
         raise PolicyError([place.say(("kind",), f"{told}; write {POLICY_KIND} or {BUDGET_KIND}")])
@@ -142,6 +145,10 @@ def read_object(
         return Budget(ref=ref, spec=made, origin=label)
     policy = Policy(ref=ref, spec=made, origin=label, generation=generation if isinstance(generation, int) else 0)
     problems = [place.say(("spec", *path), told) for path, told in _unmeasurable(policy.spec)]
+    try:
+        resolve(policy)
+    except ValueError as error:  # an unknown preset, a label matcher that can't be read
+        problems.append(place.say(("spec", "signals"), str(error).removeprefix("signals.")))
     if problems:
         raise PolicyError(problems)
     return policy

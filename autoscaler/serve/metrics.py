@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
@@ -21,7 +22,7 @@ class OwnMetrics:
 
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
         self.registry = registry or CollectorRegistry()
-        made = {"registry": self.registry, "namespace": "autoscaler"}
+        made: Any = {"registry": self.registry, "namespace": "autoscaler"}
         self.build = Gauge("build_info", "Version of the program.", ["version"], **made)
         self.build.labels(__version__).set(1)
         self.ticks = Counter("ticks", "Ticks made.", **made)

@@ -1,0 +1,147 @@
+"""``autoscaler plan``: one tick, and the requests that ``run`` would send, printed."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from typing import Any
+
+from autoscaler import settings as tree
+from autoscaler.cli import FAILED, OK, PENDING, Wrong
+from autoscaler.cli.start import finish, policies_of, settings_of
+from autoscaler.snapshot import Snapshot, SnapshotError
+
+FORMATS = ("table", "json", "yaml", "kyaml", "kubectl")
+SYNC_S = 15.0
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("-o", "--output", choices=FORMATS, default="table", help="form of the requests [table]")
+    parser.add_argument("--exit-code", action="store_true", help="exit 3 when changes are pending, 0 when none are")
+    parser.add_argument("--save-snapshot", metavar="FILE", help="also write all that the decision took to FILE")
+    parser.add_argument("--snapshot", metavar="FILE", help="decide again from FILE, without a cluster")
+    parser.add_argument(
+        "--watch-for", metavar="TIME",
+        help="observe the load this long before deciding; rates need two looks [twice the interval]",
+    )  # fmt: skip
+    only = (
+        "policy",
+        "kubeconfig",
+        "context",
+        "server",
+        "namespace",
+        "resources",
+        "interval",
+        "api",
+        "prometheus",
+        "brakes",
+        "log",
+    )
+    tree.add_arguments(parser, only)
+
+
+def run(args: argparse.Namespace) -> int:
+    if args.snapshot:
+        try:
+            from autoscaler import snapshot
+
+            taken = snapshot.load(args.snapshot)
+        except SnapshotError as error:
+            raise Wrong(str(error)) from None
+        except (OSError, UnicodeDecodeError) as error:
+            raise Wrong(f"--snapshot: {args.snapshot}: {getattr(error, 'strerror', None) or error}") from None
+        return _print(taken, args)
+    settings = settings_of(args)
+    policies = policies_of(settings)
+    looks = _looks(args.watch_for, settings.interval)
+    taken, problems = finish(lambda: observe(settings, policies, looks))
+    for problem in problems:
+        print(problem, file=sys.stderr)
+    if args.save_snapshot:
+        from autoscaler import snapshot
+
+        try:
+            snapshot.save(taken, args.save_snapshot)
+        except OSError as error:
+            raise Wrong(f"--save-snapshot: {args.save_snapshot}: {error.strerror}", code=FAILED) from None
+    for name, instead in policies.without_effect():
+        print(f"{name} has no effect yet: {instead}", file=sys.stderr)
+    return _print(taken, args)
+
+
+def _looks(text: str | None, interval: float) -> int:
+    """How many looks at the load, one interval apart."""
+    from autoscaler.model.quantity import parse_duration
+
+    try:
+        seconds = parse_duration(text) if text is not None else 2 * interval
+    except ValueError as error:
+        raise Wrong(f"--watch-for: {error}") from None
+    return max(2, round(seconds / interval) + 1)
+
+
+async def observe(settings: Any, policies: Any, looks: int) -> tuple[Snapshot, tuple[str, ...]]:
+    """What a tick sees after ``looks`` looks at the load, one interval apart, and what was in the way."""
+    from autoscaler.act.apply import Applier
+    from autoscaler.act.show import PrintingSink
+    from autoscaler.decide.decision import decide
+    from autoscaler.loop import ControlLoop
+    from autoscaler.parts import limits_of, opened
+
+    async with opened(settings) as parts, asyncio.TaskGroup() as tasks:
+        watching = tasks.create_task(parts.watch(), name="watch")
+        synced = await parts.wait_synced(SYNC_S)
+        if not synced:
+            watching.cancel()
+            raise Unseen(parts.observer.problems() or ("the cluster gave no answer",))
+        applier = Applier(PrintingSink(), clock=parts.clock.now, limits=limits_of(settings), look=parts.look)
+        loop = ControlLoop(parts.observer, parts.source, applier, parts.clock, parts.obeyed(policies))
+        names = await parts.resource_names(loop.policies)
+        print(f"observing the load for {(looks - 1) * settings.interval:g}s", file=sys.stderr)
+        past: Any = {}
+        for look in range(looks):
+            if look:
+                await asyncio.sleep(settings.interval)
+            seen = applier.watch(await loop.observe())
+            if look < looks - 1:  # the decisions in between teach what the load is; nothing is sent
+                _, past = decide(seen, past)
+        watching.cancel()
+        resources = {f"{version}/{kind}": plural for (version, kind), plural in names.items()}
+        return Snapshot(seen, past, resources), (*parts.observer.problems(), *_refused(parts, policies))
+
+
+class Unseen(OSError):
+    """The cluster could not be read."""
+
+    def __init__(self, problems: tuple[str, ...]) -> None:
+        super().__init__("; ".join(problems))
+
+
+def _refused(parts: Any, policies: Any) -> tuple[str, ...]:
+    return tuple(parts.resources.mixed(policies).refused.values()) if parts.resources is not None else ()
+
+
+def _print(taken: Snapshot, args: argparse.Namespace) -> int:
+    from autoscaler.act.patches import of_plan
+    from autoscaler.act.show import render
+    from autoscaler.decide.decision import decide
+
+    plans, _ = decide(taken.seen, taken.past)
+    names = {tuple(key.rsplit("/", 1)): plural for key, plural in taken.resources.items()}
+    patches = [patch for plan in plans.values() for patch in of_plan(plan, resources=names)]  # type: ignore[arg-type]
+    held = [plan for plan in plans.values() if not plan.actions]
+    if args.output == "table":
+        if patches:
+            sys.stdout.write(render(patches, "table"))
+        for plan in held:
+            reasons = dict.fromkeys(str(reason) for reason in (plan.reason, *plan.holds) if reason is not None)
+            print(f"{plan.ref}: nothing to do: {'; '.join(reasons)}")
+    elif args.output == "kubectl":
+        sys.stdout.write(render(patches, "kubectl"))
+        for plan in held:
+            reasons = dict.fromkeys(reason.text for reason in (plan.reason, *plan.holds) if reason is not None)
+            print(f"# {plan.ref}: nothing to do: {'; '.join(reasons)}")
+    else:
+        sys.stdout.write(render(patches, args.output))
+    return PENDING if patches and args.exit_code else OK

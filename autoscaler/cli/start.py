@@ -1,0 +1,68 @@
+"""What every command that touches a cluster begins with: settings, policies, and one line for what is wrong."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from autoscaler import settings as tree
+from autoscaler.cli import FAILED, Wrong
+from autoscaler.kube.errors import KubeconfigError, KubeError
+from autoscaler.observe import policy_files
+from autoscaler.observe.policy_files import Policies, PolicyError
+from autoscaler.serve import logs
+from autoscaler.settings import Settings, SettingsError
+
+T = TypeVar("T")
+
+
+def settings_of(args: argparse.Namespace) -> Settings:
+    """Flags, variables and file; raises Wrong. Variables that only look like settings are told on stderr."""
+    try:
+        settings, warnings = tree.load(args)
+    except SettingsError as error:
+        raise Wrong(*error.lines) from None
+    for warning in warnings:
+        print(warning, file=sys.stderr)
+    logs.configure(settings.log.format, settings.log.level)
+    return settings
+
+
+def policies_of(settings: Settings, *, needed: bool = True) -> Policies:
+    """The policies that the settings name; raises Wrong."""
+    if not settings.policy:
+        if needed and not settings.resources:
+            raise Wrong(
+                "no policy: name a file or directory with --policy, or obey those in the cluster with --resources"
+            )
+        return Policies()
+    try:
+        return policy_files.load(settings.policy, settings.namespace or "default")
+    except PolicyError as error:
+        raise Wrong(*error.lines) from None
+
+
+def finish(work: Callable[[], Awaitable[T]]) -> T:
+    """Run to the end; what a person can mend becomes one line."""
+
+    async def inside() -> T:
+        return await work()
+
+    try:
+        return asyncio.run(inside())
+    except* KubeconfigError as group:
+        raise Wrong(*_lines(group)) from None
+    except* KubeError as group:
+        raise Wrong(*_lines(group), code=FAILED) from None
+    except* OSError as group:
+        raise Wrong(*_lines(group), code=FAILED) from None
+
+
+def _lines(group: BaseExceptionGroup[BaseException]) -> list[str]:
+    found: list[str] = []
+    for error in group.exceptions:
+        found += _lines(error) if isinstance(error, BaseExceptionGroup) else [" ".join(str(error).split())]
+    return list(dict.fromkeys(found))

@@ -1,0 +1,252 @@
+"""The process that stays: watches, aligned ticks, reload, its own HTTP server, and a clean end, in one TaskGroup."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+from collections.abc import Callable
+from dataclasses import replace
+
+from autoscaler.act.api import ApiSink
+from autoscaler.act.apply import Applier
+from autoscaler.act.ports import Sink
+from autoscaler.act.show import PrintingSink
+from autoscaler.kube.errors import KubeError
+from autoscaler.loop import ControlLoop, Routed, Tick
+from autoscaler.model.seen import Seen
+from autoscaler.narrate import Narrator
+from autoscaler.observe.policy_files import Policies
+from autoscaler.parts import Parts, limits_of
+from autoscaler.pause import PauseSwitch
+from autoscaler.reload import Reloading
+from autoscaler.serve.health import Health
+from autoscaler.serve.http import serving
+from autoscaler.serve.metrics import OwnMetrics
+from autoscaler.settings import Settings
+
+LOG = logging.getLogger("autoscaler.daemon")
+SYNC_S = 30.0
+"""How long the first tick waits for the first sight of the cluster; later it holds still and says why."""
+BLIND_S = 60.0
+STUCK_TICKS = 10
+"""Without a finished tick for this many intervals (and half a minute) the process counts as dead."""
+
+
+class Daemon:
+    """``run`` until ``stop`` is set. ``on_tick`` is called with every tick (the demo's table listens there)."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        parts: Parts,
+        policies: Reloading[Policies],
+        *,
+        reload_settings: Reloading[Settings] | None = None,
+        on_tick: Callable[[Tick], None] | None = None,
+    ) -> None:
+        self.settings, self.parts = settings, parts
+        self.health, self.metrics = Health(), OwnMetrics()
+        self._policies, self._reload_settings = policies, reload_settings
+        self._on_tick = on_tick
+        self._narrator = Narrator()
+        self._printer = PrintingSink()
+        self._files = policies.value
+        self._wanted: Policies | None = None
+        self.port: int | None = None
+        """Where the own HTTP server listens, once it does."""
+        self.loop = ControlLoop(parts.observer, parts.source, self._applier(), parts.clock, policies.value)
+        self.pause = PauseSwitch(parts.client, parts.namespace)
+        self._last_tick = parts.clock.now()
+
+    def _applier(self) -> Applier:
+        cluster: Sink = self._printer
+        if not self.settings.dry_run:
+            cluster = Routed(ApiSink(self.parts.client), self._printer, lambda ref: self.loop.dry(ref))
+        limits = limits_of(self.settings)
+        return Applier(cluster, clock=self.parts.clock.now, limits=limits, look=self.parts.look)
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Raises OSError when the HTTP address is taken; everything else is survived and told."""
+        self.health.alive = self._alive
+        self._say_policies()
+        async with serving(self.settings.http.listen, self.health, self.metrics) as self.port:
+            LOG.info("started", extra={"fields": {"cluster": self.parts.client.where, "http": self.port or "off",
+                                                  "policies": len(self._files.policies),
+                                                  "dryRun": self.settings.dry_run}})  # fmt: skip
+            async with asyncio.TaskGroup() as tasks:
+                lasting = [
+                    tasks.create_task(self.parts.watch(), name="watch"),
+                    tasks.create_task(self.pause.run(), name="watch the pause switch"),
+                    tasks.create_task(self._reload(), name="reload files"),
+                ]
+                await self._ticks(stop)
+                await self._wind_up()
+                for task in lasting:
+                    task.cancel()
+        LOG.info("stopped")
+
+    # -- ticks
+
+    async def _ticks(self, stop: asyncio.Event) -> None:
+        """Aligned on the unix clock: no drift, one for all; what an overrun leaves out is counted."""
+        if not await _first_of(stop, self.parts.wait_synced(SYNC_S)):
+            for problem in self.parts.observer.problems():
+                LOG.warning("the cluster is not seen", extra={"fields": {"why": problem}})
+        await self._learn_names()
+        due = _next(self.parts.clock.now(), self.settings.interval)
+        while not stop.is_set():
+            await _first_of(stop, asyncio.sleep(max(0.0, due - self.parts.clock.now())))
+            if stop.is_set():
+                return
+            await self._tick()
+            following = _next(max(due, self.parts.clock.now()), self.settings.interval)
+            skipped = round((following - due) / self.settings.interval) - 1
+            if skipped > 0:
+                self.metrics.skipped.inc(skipped)
+            due = following
+
+    async def _tick(self) -> None:
+        self.loop.paused = self.pause.paused
+        self._obey()
+        try:
+            tick = await self.loop.tick()
+        except Exception:
+            # One broken tick must not end the service of all workloads; the log has the place, the metric the alarm.
+            self.metrics.failed.inc()
+            LOG.exception("a tick failed")
+            return
+        self._last_tick = self.parts.clock.now()
+        self._publish(tick)
+        self._narrator.tell(tick)
+        self._printer.taken()
+        if self._on_tick is not None:
+            self._on_tick(tick)
+
+    def _obey(self) -> None:
+        """The policies of this tick; those that didn't change stay the same objects, for views are kept by them."""
+        wanted = self.parts.obeyed(self._files)
+        if wanted is not self._wanted:
+            self._wanted, before = wanted, self.loop.policies
+            self.loop.policies = _keep_equal(before, wanted)
+
+    def _publish(self, tick: Tick) -> None:
+        metrics, observer = self.metrics, self.parts.observer
+        metrics.ticks.inc()
+        metrics.tick_seconds.observe(tick.took_s)
+        metrics.decide_seconds.observe(tick.decided_s)
+        metrics.paused.set(self.loop.paused)
+        for one in tick.sent:
+            metrics.sent(one.action, one.outcome.result.value)
+        metrics.saw(tick.seen.subjects, tick.plans)
+        age = observer.age()
+        seen = observer.synced and age <= BLIND_S
+        metrics.blind.set(not seen)
+        problems = "; ".join(observer.problems())
+        detail = f"seen {age:.0f}s ago" if math.isfinite(age) else "not seen yet"
+        self.health.say("cluster", seen, f"{detail}{'; ' if problems else ''}{problems}")
+        breaker = self.loop.applier.breaker(tick.seen.at)
+        self.health.say("brakes", breaker is None, str(breaker or "free"), needed=False)
+        self.health.say("pause", not self.loop.paused, "paused by a person" if self.loop.paused else "no", needed=False)
+
+    def _alive(self) -> bool:
+        return self.parts.clock.now() - self._last_tick < max(SYNC_S + 30.0, STUCK_TICKS * self.settings.interval)
+
+    async def _learn_names(self) -> None:
+        try:
+            self.loop.applier.resources = await self.parts.resource_names(self.loop.policies)
+        except KubeError as error:
+            LOG.warning("kinds can't be discovered, the usual plurals are taken", extra={"fields": {"why": str(error)}})
+
+    # -- the end
+
+    async def _wind_up(self) -> None:
+        """Follow what is in flight for a while; what isn't done then is taken up by whoever acts next."""
+        follower = self.loop.applier.follower
+        until = self.parts.clock.now() + self.settings.shutdown
+        if follower.in_flight():
+            LOG.info("stopping: following resizes in flight", extra={"fields": {"pods": follower.in_flight()}})
+        while follower.in_flight() and self.parts.clock.now() < until:
+            await asyncio.sleep(0.25)
+            cluster = self.parts.observer.view(self.loop.policies.policies, {})
+            follower.watch(Seen(self.parts.clock.now(), cluster.subjects, cluster.ledger))
+        for record in follower.records.values():
+            if record.open:
+                LOG.warning("handed over unfinished", extra={"fields": {
+                    "workload": str(record.workload), "pod": record.name, "state": record.state.value}})  # fmt: skip
+
+    # -- files
+
+    async def _reload(self) -> None:
+        while True:
+            await asyncio.sleep(self.settings.reload)
+            if await asyncio.to_thread(self._policies.look):
+                self._take_policies()
+                await self._learn_names()
+            if self._reload_settings is not None and await asyncio.to_thread(self._reload_settings.look):
+                self._take_settings(self._reload_settings)
+
+    def _take_policies(self) -> None:
+        good = not self._policies.problems
+        self.metrics.reloads.labels("policies", "ok" if good else "invalid").inc()
+        if good:
+            self._files = self._policies.value
+            LOG.info("policies reloaded", extra={"fields": {"policies": len(self._files.policies)}})
+        for problem in self._policies.problems:
+            LOG.error("a changed policy is invalid, the last good ones stay", extra={"fields": {"why": problem}})
+        self._say_policies()
+
+    def _say_policies(self) -> None:
+        problems = self._policies.problems
+        detail = f"{len(self._files.policies)} loaded from files"
+        if problems:
+            detail = f"the last good {detail}; the changed ones are invalid: {'; '.join(problems)}"
+        self.health.say("policies", not problems, detail, needed=False)
+        self.metrics.reload_ok.labels("policies").set(not problems)
+        if not problems:
+            for name, instead in self._files.without_effect():
+                LOG.warning("a field has no effect yet", extra={"fields": {"field": name, "instead": instead}})
+
+    def _take_settings(self, files: Reloading[Settings]) -> None:
+        good = not files.problems
+        self.metrics.reloads.labels("settings", "ok" if good else "invalid").inc()
+        self.metrics.reload_ok.labels("settings").set(good)
+        self.health.say("settings", good, "; ".join(files.problems) or "loaded", needed=False)
+        for problem in files.problems:
+            LOG.error("changed settings are invalid, the last good ones stay", extra={"fields": {"why": problem}})
+        if not good:
+            return
+        old, self.settings = self.settings, files.value
+        self.loop.applier.limits = limits_of(self.settings)
+        logging.getLogger("autoscaler").setLevel(self.settings.log.level.upper())
+        late = sorted(name for name in _AT_START if getattr(old, name) != getattr(self.settings, name))
+        LOG.info("settings reloaded", extra={"fields": {"afterRestart": ",".join(late)} if late else {}})
+
+
+_AT_START = ("kubeconfig", "context", "server", "namespace", "resources", "policy", "dry_run", "api", "prometheus",
+             "http", "leader")  # fmt: skip
+"""Settings that a running process can't change; a reload names them when they differ."""
+
+
+def _next(now: float, interval: float) -> float:
+    """The next multiple of the interval on the unix clock, strictly later than now."""
+    return (math.floor(now / interval + 1e-9) + 1) * interval
+
+
+async def _first_of(stop: asyncio.Event, work: object) -> bool:
+    """Wait for the work or the stop; what the work returned (None counts as True), False when stopped first."""
+    doing = asyncio.ensure_future(work)  # type: ignore[call-overload]
+    stopping = asyncio.ensure_future(stop.wait())
+    try:
+        await asyncio.wait({doing, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        return bool(doing.result() is not False) if doing.done() else False
+    finally:
+        for task in (doing, stopping):
+            task.cancel()
+
+
+def _keep_equal(old: Policies, new: Policies) -> Policies:
+    """The new ones, but the same object where nothing changed: views are kept by it."""
+    known = {policy.ref: policy for policy in old.policies}
+    kept = tuple(known[p.ref] if p.ref in known and known[p.ref] == p else p for p in new.policies)
+    return replace(new, policies=kept)
