@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Any, Final
 
 from autoscaler.act.brakes import (
     Brakes,
@@ -84,9 +84,9 @@ class _Tick:
 class Applier:
     """Sends plans and remembers what became of them.
 
-    ``sink`` is where patches go. ``limits`` and ``look`` (the newest sight of a pod, None when it is gone) may be
-    exchanged at any time. ``clock``: seconds on the tick's clock. ``resources``: discovered resource names by
-    (apiVersion, kind).
+    ``sink`` is where patches go. ``limits``, ``look`` (the newest sight of a pod, None when it is gone) and ``learn``
+    (told each object that the server answers with) may be exchanged at any time. ``clock``: seconds on the tick's clock.
+    ``resources``: discovered resource names by (apiVersion, kind).
     """
 
     def __init__(
@@ -97,12 +97,14 @@ class Applier:
         follower: Follower | None = None,
         limits: FleetLimits | None = None,
         look: Callable[[Pod], Pod | None] | None = None,
+        learn: Callable[[Mapping[str, Any]], None] | None = None,
         resources: Mapping[tuple[str, str], str] | None = None,
         concurrency: int = CONCURRENCY,
     ) -> None:
         self.sink = sink
         self.limits = limits or FleetLimits()
         self.look = look
+        self.learn = learn
         self.resources = resources or {}
         self.follower = follower or Follower()
         self.brakes = Brakes()
@@ -255,6 +257,8 @@ class Applier:
         for patch in patches(action, resources=self.resources):
             outcome = await self.sink.send(replace(patch, priority=priority))
             last = Sent(action, outcome, patch)
+            if outcome.body is not None and self.learn is not None:
+                self.learn(outcome.body)
             if outcome.result not in DONE:
                 break
         return last or Sent(action, Outcome(Result.UNCHANGED, "nothing to change"))

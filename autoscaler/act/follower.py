@@ -13,7 +13,7 @@ from autoscaler.act.record import Record, adopt, begin, bound, refused, succeed
 from autoscaler.act.sizes import changes, overlay
 from autoscaler.model.plan import Resize, Revert
 from autoscaler.model.seen import Seen, Subject
-from autoscaler.model.workload import Node, Pod, ResizeState, Resources, WorkloadRef, WorkloadView
+from autoscaler.model.workload import Attempt, Node, Pod, ResizeState, Resources, WorkloadRef, WorkloadView
 
 KEPT_S: Final = 900.0
 """How long an ended resize is still told to decisions (what was refused, when the last change was complete)."""
@@ -32,6 +32,7 @@ class Follower:
     def __init__(self, manager: str = FIELD_MANAGER) -> None:
         self._manager = manager
         self._records: dict[str, Record] = {}
+        self._told: dict[str, tuple[Record, Attempt]] = {}
         self._met: set[WorkloadRef] = set()
         self._ended: list[Record] = []
 
@@ -42,6 +43,16 @@ class Follower:
     def in_flight(self) -> int:
         """Resizes that are sent and have not ended."""
         return sum(1 for record in self._records.values() if record.open)
+
+    def attempts(self) -> Mapping[str, Attempt]:
+        """By pod uid, as last followed; the same value as long as nothing changed."""
+        return {uid: self._tell(record) for uid, record in self._records.items()}
+
+    def _tell(self, record: Record) -> Attempt:
+        known = self._told.get(record.uid)
+        if known is None or known[0] is not record:
+            known = self._told[record.uid] = (record, record.attempt)
+        return known[1]
 
     def of(self, ref: WorkloadRef) -> tuple[Record, ...]:
         return tuple(record for record in self._records.values() if record.workload == ref)
@@ -175,10 +186,12 @@ class Follower:
                     self._keep(record, ended)
             elif now - record.state_at > KEPT_S or record.state in (ResizeState.GONE, ResizeState.TERMINATED):
                 del self._records[uid]
+                self._told.pop(uid, None)
         self._met &= set(shown)
 
     def _dressed(self, view: WorkloadView) -> WorkloadView:
-        return replace(view, pods=tuple(self._dress(pod) for pod in view.pods))
+        pods = tuple(self._dress(pod) for pod in view.pods)
+        return view if all(new is old for new, old in zip(pods, view.pods, strict=True)) else replace(view, pods=pods)
 
     def _dress(self, pod: Pod) -> Pod:
         record = self._records.get(pod.uid)
@@ -193,7 +206,8 @@ class Follower:
                     for one in pod.containers
                 ),
             )
-        return replace(pod, attempt=record.attempt)
+        attempt = self._tell(record)
+        return pod if pod.attempt is attempt else replace(pod, attempt=attempt)
 
 
 def _grouped(records: Iterable[Record]) -> dict[WorkloadRef, list[Record]]:

@@ -75,7 +75,7 @@ class Stage:
     ) -> Attempt:
         """Tick until the attempt is in one of the states."""
         async with asyncio.timeout(within):
-            while (attempt := await self.attempt(name)).state not in states:
+            while (attempt := await self.attempt(name)).state not in states:  # noqa: ASYNC110 — ticks are the point
                 await asyncio.sleep(each)
         return attempt
 
