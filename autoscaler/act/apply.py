@@ -85,7 +85,7 @@ class Applier:
     """Sends plans and remembers what became of them.
 
     ``sink`` is where patches go. ``limits``, ``look`` (the newest sight of a pod, None when it is gone) and ``learn``
-    (told each object that the server answers with) may be exchanged at any time. ``clock``: seconds on the tick's clock.
+    (told each object the server answers with) may be exchanged at any time. ``clock``: seconds on the tick's clock.
     ``resources``: discovered resource names by (apiVersion, kind).
     """
 
