@@ -77,7 +77,7 @@ class ServingPods:
 
         `keep_finished`: remember every finished request for `finished()`; otherwise only the counters stay.
         """
-        self._keep = keep_finished
+        self.keep_finished = keep_finished
         self.bounds = tuple(sorted(bounds))
         self.pods: dict[str, PodCounters] = {}
         self.dropped = 0  # by all pods and by the balancing, when no pod serves or the shared queue is full
@@ -194,7 +194,7 @@ class ServingPods:
         for place in range(fleet.cursor[DONE]):
             name = self._names.get(fleet.done_pod[place], "")
             arrived, ended = fleet.done_when[place], fleet.done_at[place]
-            if self._keep:
+            if self.keep_finished:
                 self._finished.append((name, arrived, ended))
             if ended < 0:
                 self.dropped += 1

@@ -17,7 +17,7 @@ import numpy as np
 from autoscaler.simulate import faro_path
 from autoscaler.simulate.arrivals import Arrivals
 from autoscaler.simulate.compiled import compile_module, floats, wholes
-from autoscaler.simulate.controllers.hpa import Behavior, Stabilizer
+from autoscaler.simulate.controllers.hpa_rules import Behavior, Stabilizer
 from autoscaler.simulate.faro_path import ENDED, HELD, LISTED, MOST_REPLICAS, PER_REPLICA, TURN, Job
 from autoscaler.simulate.load import Load
 from autoscaler.simulate.scenario import FARO_SERVICE, WARM_UP_S
