@@ -1,0 +1,303 @@
+"""The door to Prometheus and to all that speak its query API: Thanos, Mimir, Cortex, VictoriaMetrics.
+
+    async with Prometheus(PrometheusSettings(url="http://prometheus:9090")) as prometheus:
+        answer = await prometheus.ask("up")          # raises Unavailable or QueryRefused
+
+prometheus-api-client is synchronous: it runs in threads of its own, one connection a thread. Each query has one
+deadline for everything (a server that drips bytes is cut off too), travels in the body of a POST (a query may be longer
+than a URL may), and its answer is bounded in size and decoded straight into slim values.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import re
+import threading
+import time
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+import requests
+import tenacity
+from prometheus_api_client import PrometheusConnect
+from prometheus_api_client.exceptions import PrometheusApiClientException
+from requests.adapters import HTTPAdapter
+from urllib3.util.retry import Retry
+
+
+class Unavailable(Exception):
+    """No usable answer: down, slow, overloaded, or not a Prometheus at all. Worth asking again."""
+
+
+class QueryRefused(Exception):
+    """The query or the credentials were refused. Asking again gives the same."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrometheusSettings:
+    """How to reach it. ``query_s`` and ``connect_s`` in seconds; files are read again when they change.
+
+    ``pod_label`` and ``namespace_label``: how the scrape configuration calls them. ``replica_labels``: labels that tell
+    apart the copies of a highly available pair which the query layer doesn't deduplicate.
+    """
+
+    url: str
+    bearer_token_file: Path | None = None
+    username: str | None = None
+    password_file: Path | None = None
+    ca_file: Path | None = None
+    client_certificate: tuple[Path, Path] | None = None
+    insecure_skip_verify: bool = False
+    headers: Mapping[str, str] = field(default_factory=dict)
+    query_s: float = 4.0
+    connect_s: float = 1.0
+    threads: int = 4
+    answer_bytes: int = 128 * 2**20
+    pod_label: str = "pod"
+    namespace_label: str = "namespace"
+    replica_labels: tuple[str, ...] = ("prometheus_replica",)
+
+
+class Row(msgspec.Struct):
+    """One element of a vector: its labels, the server's evaluation time in unix seconds, the value as written."""
+
+    metric: dict[str, str]
+    value: tuple[float, str]
+
+    @property
+    def number(self) -> float:
+        return float(self.value[1])
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """``warnings``: the answer is partial (a store behind Thanos or Cortex didn't answer)."""
+
+    rows: list[Row]
+    warnings: tuple[str, ...] = ()
+
+
+class _Result(msgspec.Struct):
+    resultType: str = ""
+    result: msgspec.Raw = msgspec.Raw(b"[]")
+
+
+class _Body(msgspec.Struct):
+    status: str
+    data: _Result = msgspec.field(default_factory=_Result)
+    error: str = ""
+    warnings: tuple[str, ...] = ()
+
+
+_BODY = msgspec.json.Decoder(_Body)
+_ROWS = msgspec.json.Decoder(list[Row])
+_SCALAR = msgspec.json.Decoder(tuple[float, str])
+
+
+class Prometheus:
+    """One Prometheus; close it to end its threads."""
+
+    def __init__(self, settings: PrometheusSettings) -> None:
+        if urlsplit(settings.url).scheme not in ("http", "https"):
+            raise ValueError(f"prometheus url {settings.url!r}: needs http:// or https://")
+        self.settings = settings
+        self._threads = ThreadPoolExecutor(settings.threads, thread_name_prefix="prometheus")
+        self._local = threading.local()
+        self.queries = 0
+        """Queries sent so far."""
+
+    async def __aenter__(self) -> Prometheus:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def ask(self, query: str, at: float | None = None) -> Answer:
+        """An instant query, at the server's own present unless ``at`` (unix seconds) says otherwise.
+
+        Tried twice where the first attempt failed fast. Raises Unavailable and QueryRefused.
+        """
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(self.settings.query_s * 1.5 + 1.0):
+                return await loop.run_in_executor(self._threads, self._ask, query, at)
+        except TimeoutError:
+            raise Unavailable(f"no answer in {self.settings.query_s * 1.5 + 1.0:g}s") from None
+
+    def _ask(self, query: str, at: float | None) -> Answer:
+        deadline = time.monotonic() + self.settings.query_s
+        attempts = tenacity.Retrying(
+            retry=tenacity.retry_if_exception_type(Unavailable),
+            stop=tenacity.stop_after_attempt(2) | tenacity.stop_after_delay(self.settings.query_s / 2),
+            wait=tenacity.wait_random(0, 0.2),
+            reraise=True,
+        )
+        return attempts(self._once, query, at, deadline)
+
+    def _once(self, query: str, at: float | None, deadline: float) -> Answer:
+        connection, adapter = self._connection()
+        adapter.deadline = deadline
+        params: dict[str, str] = {"timeout": f"{self.settings.query_s:g}s"}
+        if at is not None:
+            params["time"] = f"{at:.3f}"
+        self.queries += 1
+        try:
+            rows = connection.custom_query(
+                query, params=params, timeout=(self.settings.connect_s, self.settings.query_s)
+            )
+        except (PrometheusApiClientException, requests.RequestException, OSError, KeyError, ValueError) as error:
+            raise self._told(error, adapter) from None
+        return Answer(rows, adapter.warnings)
+
+    def _told(self, error: Exception, adapter: _Adapter) -> Exception:
+        """The client's many exceptions as one of two."""
+        host = urlsplit(self.settings.url).netloc
+        if isinstance(error, PrometheusApiClientException):
+            said = adapter.error or f"HTTP {adapter.status}"
+            if adapter.status in (400, 422):
+                return QueryRefused(said)
+            if adapter.status in (401, 403):
+                return QueryRefused(f"{host} refuses the credentials (HTTP {adapter.status})")
+            if adapter.status == 404:
+                return Unavailable(f"{host} has no query API at {self.settings.url}")
+            return Unavailable(f"{host}: {said}")
+        if isinstance(error, requests.TooManyRedirects):
+            return Unavailable(f"{host} redirects: name its final URL")
+        if isinstance(error, requests.Timeout):
+            return Unavailable(f"{host}: no answer in {self.settings.query_s:g}s")
+        if isinstance(error, requests.exceptions.SSLError):
+            return Unavailable(f"{host}: TLS: {_short(error)}")
+        if isinstance(error, requests.ConnectionError):
+            return Unavailable(f"{host}: can't connect: {_short(error)}")
+        return Unavailable(f"{host}: {_short(error)}")
+
+    def _connection(self) -> tuple[PrometheusConnect, _Adapter]:
+        kept: tuple[PrometheusConnect, _Adapter] | None = getattr(self._local, "kept", None)
+        if kept is None:
+            settings = self.settings
+            session = requests.Session()
+            session.trust_env = False  # no surprise from .netrc: its password would replace the token
+            session.max_redirects = 0
+            session.verify = not settings.insecure_skip_verify
+            if settings.ca_file is not None and not settings.insecure_skip_verify:
+                session.verify = str(settings.ca_file)
+            if settings.client_certificate is not None:
+                session.cert = tuple(map(str, settings.client_certificate))  # type: ignore[assignment]
+            url = settings.url.rstrip("/")
+            connection = PrometheusConnect(
+                url=url, headers=dict(settings.headers), retry=Retry(0), session=session, method="POST"
+            )
+            adapter = _Adapter(settings)
+            session.mount(url, adapter)
+            kept = self._local.kept = (connection, adapter)
+        return kept
+
+
+class _Adapter(HTTPAdapter):
+    """Carries one thread's queries: query in the body, fresh credentials, one deadline, a bounded answer."""
+
+    def __init__(self, settings: PrometheusSettings) -> None:
+        super().__init__(max_retries=Retry(0), pool_connections=1, pool_maxsize=1)
+        self._settings = settings
+        self._secrets: dict[Path, tuple[int, str]] = {}
+        self.deadline = 0.0
+        self.warnings: tuple[str, ...] = ()
+        self.status = 0
+        self.error = ""
+
+    def send(self, request: requests.PreparedRequest, *args: Any, **kwargs: Any) -> requests.Response:
+        self.warnings, self.status, self.error = (), 0, ""
+        address, _, query = (request.url or "").partition("?")
+        request.prepare_body(query, None)
+        request.url = address
+        request.headers["Content-Type"] = "application/x-www-form-urlencoded"
+        request.headers["User-Agent"] = "inference-autoscaler"
+        request.headers["Accept-Encoding"] = "identity"
+        if self._settings.bearer_token_file is not None:
+            request.headers["Authorization"] = f"Bearer {self._secret(self._settings.bearer_token_file)}"
+        elif self._settings.username is not None and self._settings.password_file is not None:
+            request.prepare_auth((self._settings.username, self._secret(self._settings.password_file)))
+        kwargs["stream"] = True
+        response = super().send(request, *args, **kwargs)
+        body = self._body(response)
+        self.status = response.status_code
+        return _Decoded(response, body, self)
+
+    def _body(self, response: requests.Response) -> bytes:
+        received = bytearray()
+        while chunk := response.raw.read1(256 * 1024):  # what is there: a full read would wait for a dripping server
+            received += chunk
+            if len(received) > self._settings.answer_bytes:
+                response.close()
+                raise requests.RequestException(f"answer larger than {self._settings.answer_bytes // 2**20} MiB")
+            if time.monotonic() > self.deadline:
+                response.close()
+                raise requests.Timeout
+        return bytes(received)
+
+    def _secret(self, path: Path) -> str:
+        """A secret's file, read again when it was written."""
+        try:
+            written = path.stat().st_mtime_ns
+            kept = self._secrets.get(path)
+            if kept is None or kept[0] != written:
+                kept = self._secrets[path] = (written, path.read_text().strip())
+        except OSError as error:
+            raise requests.RequestException(f"can't read {path.name}: {error.strerror}") from None
+        return kept[1]
+
+
+class _Decoded(requests.Response):
+    """An answer whose ``json()`` is already made of rows."""
+
+    def __init__(self, plain: requests.Response, body: bytes, adapter: _Adapter) -> None:
+        super().__init__()
+        self.status_code, self.headers, self.url = plain.status_code, plain.headers, plain.url
+        self.request, self.reason, self.encoding = plain.request, plain.reason, plain.encoding
+        self.raw = io.BytesIO(body)
+        self._body, self._adapter = body, adapter
+        if plain.status_code != 200:
+            try:
+                adapter.error = _BODY.decode(body).error
+            except msgspec.MsgspecError:
+                adapter.error = ""
+
+    def json(self, **_: Any) -> Any:
+        """What PrometheusConnect takes apart. Raises ValueError for anything that is no answer of a query API."""
+        try:
+            body = _BODY.decode(self._body)
+        except msgspec.MsgspecError:
+            kind = self.headers.get("Content-Type", "nothing").partition(";")[0]
+            raise ValueError(f"answers {kind}, not a query result") from None
+        if body.status != "success":
+            raise ValueError(f"answers {body.status}: {body.error[:120]}")
+        self._adapter.warnings = body.warnings
+        try:
+            if body.data.resultType == "scalar":
+                rows = [Row({}, _SCALAR.decode(body.data.result))]
+            elif body.data.resultType == "vector":
+                rows = _ROWS.decode(body.data.result)
+            else:
+                raise ValueError(f"answers a {body.data.resultType or 'nothing'}, not a vector")
+        except msgspec.MsgspecError as wrong:
+            raise ValueError(f"answers rows that can't be read: {wrong}") from None
+        return {"data": {"result": rows}}
+
+
+def _short(error: Exception) -> str:
+    said = str(error) or type(error).__name__
+    if found := re.search(r"\[Errno -?\d+\] ([^'\")]+)", said):
+        return found[1]
+    return said.rsplit("Caused by ", 1)[-1].strip("()'\"")[:140]
