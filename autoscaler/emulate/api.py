@@ -16,7 +16,7 @@ from autoscaler.emulate.fields import unknown_fields
 from autoscaler.emulate.kinds import Kind
 from autoscaler.emulate.podspec import set_defaults
 from autoscaler.emulate.request import Answer, Call, Target, WriteOptions, target_of, truthy, write_options
-from autoscaler.emulate.selectors import Matcher, both, field_selector, label_selector
+from autoscaler.emulate.selectors import Matcher, both, chosen_name, field_selector, label_selector
 from autoscaler.emulate.status import (
     Refused,
     already_exists,
@@ -63,7 +63,7 @@ class Api:
             if (found := discovery.answer(call, self.plane.registry, self.plane.version)) is not None:
                 return found, None
             target = target_of(call, self.plane.registry)
-            self.users.check(call.user, target)
+            self.users.check(call.user, target, chosen_name(call.query))
             return self._dispatch(call, target), target
         except Refused as refusal:
             return Answer.refused(refusal), target
@@ -279,9 +279,10 @@ class Api:
         if kind.kind == "Lease":
             leases.validate(after)
         elif kind.kind == "Event" and before is None:
-            events.validate_core(after, name, after["metadata"]["namespace"])
             if kind.group:
                 events.validate_new(after, name)
+            else:
+                events.validate_core(after, name, after["metadata"]["namespace"])
         elif kind.group == "events.k8s.io" and before is not None:
             events.validate_change(before, after)
         elif kind.kind in ("Deployment", "ReplicaSet", "StatefulSet"):

@@ -84,12 +84,12 @@ class Users:
             return True
         return any(rule.allows(verb, group, resource, namespace, name) for rule in self.rules.get(user, ()))
 
-    def check(self, user: str, target: Target) -> None:
-        """Raises Refused (403) with RBAC's words."""
+    def check(self, user: str, target: Target, chosen: str = "") -> None:
+        """Raises Refused (403) with RBAC's words. ``chosen``: the one name that a list or watch selects by field."""
         group, resource = target.kind.group, target.resource
         if target.kind.plural in ("selfsubjectaccessreviews", "selfsubjectrulesreviews"):
             return
-        if self.allowed(user, target.verb, group, resource, target.namespace, target.name):
+        if self.allowed(user, target.verb, group, resource, target.namespace, target.name or chosen):
             return
         where = f'in the namespace "{target.namespace}"' if target.namespace else "at the cluster scope"
         complaint = f'User "{user}" cannot {target.verb} resource "{resource}" in API group "{group}" {where}'

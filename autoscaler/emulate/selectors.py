@@ -104,6 +104,15 @@ def write_selector(selector: Mapping[str, Any] | None) -> str:
     return ",".join(parts)
 
 
+def chosen_name(query: Mapping[str, str]) -> str:
+    """The one name that a list or watch is limited to by its field selector, as authorization sees it; else empty."""
+    for part in query.get("fieldSelector", "").split(","):
+        name, _, value = part.replace("==", "=").partition("=")
+        if name.strip() == "metadata.name":
+            return value.strip()
+    return ""
+
+
 def field_selector(text: str, plural: str) -> Matcher | None:
     """From a query's `fieldSelector`. A field the server doesn't index is a 400."""
     tests: list[tuple[tuple[str, ...], bool, str]] = []

@@ -51,7 +51,7 @@ def containers(pod: Object) -> list[Object]:
 
 
 def ours(pod: Object) -> Object:
-    (found,) = (each for each in containers(pod) if each["name"] == "autoscaler")
+    (found,) = (each for each in containers(pod) if each["name"].endswith("autoscaler"))
     return found
 
 
@@ -147,15 +147,17 @@ def test_the_model_server_has_no_token() -> None:
     assert secret
     for each in containers(pod):
         mounted = {mount["name"] for mount in each.get("volumeMounts", ())}
-        assert bool(mounted & secret) == (each["name"] == "autoscaler")
+        assert bool(mounted & secret) == (each["name"].endswith("autoscaler"))
     assert ours(pod)["restartPolicy"] == "Always", "a native sidecar starts before the model server and ends after it"
 
 
 def test_the_sidecars_role_names_its_own_deployment() -> None:
     (deployment,) = of("sidecar", "Deployment")
-    named = {name for rule in rules("sidecar") if "apps" in rule["apiGroups"] for name in rule.get("resourceNames", ())}
-    assert named == {deployment["metadata"]["name"]}
-    assert all("resourceNames" in rule for rule in rules("sidecar") if "apps" in rule["apiGroups"])
+    scaling = [rule for rule in rules("sidecar") if "deployments/scale" in rule["resources"]]
+    assert [rule["resourceNames"] for rule in scaling] == [[deployment["metadata"]["name"]]]
+    for rule in rules("sidecar"):
+        unnamed = WRITES & set(rule["verbs"]) and "resourceNames" not in rule
+        assert not unnamed or rule["verbs"] == ["create"] or rule["resources"] == ["pods/resize"], rule
 
 
 def policies(overlay: str) -> Iterator[Object]:

@@ -1,0 +1,110 @@
+"""``autoscaler sidecar``: beside the model server, in its pod."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import os
+import secrets
+import signal
+from collections.abc import Mapping
+
+from autoscaler.cli import FAILED, OK, Wrong
+from autoscaler.model.policy import Policy
+from autoscaler.settings import Settings, SettingsError, load
+from autoscaler.settings import add_arguments as add_settings
+
+INTERVAL_S = 1.0
+_SETTINGS = ("policy", "kubeconfig", "context", "server", "interval", "dry_run", "api", "http", "log")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_settings(parser, _SETTINGS)
+    parser.add_argument("--pod", metavar="NAME", help="the own pod [POD_NAME, else HOSTNAME]")
+    parser.add_argument("--pod-namespace", metavar="NAME", help="its namespace [POD_NAMESPACE, else the token's]")
+    parser.add_argument(
+        "--metrics-host", metavar="HOST", default="127.0.0.1", help="where the model server's page is [127.0.0.1]"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    try:
+        settings, warnings = load(args, os.environ)
+    except SettingsError as error:
+        raise Wrong(*error.lines) from None
+    if getattr(args, "interval", None) is None and "AUTOSCALER_INTERVAL" not in os.environ:
+        settings = settings.model_copy(update={"interval": INTERVAL_S})
+    pod = args.pod or os.environ.get("POD_NAME") or os.environ.get("HOSTNAME")
+    if not pod:
+        raise Wrong("which pod is this? Set POD_NAME from the downward API (fieldRef: metadata.name), or give --pod")
+    from autoscaler.serve.logs import configure
+
+    configure(settings.log.format, settings.log.level)
+    for warning in warnings:
+        logging.getLogger("autoscaler").warning(warning)
+    return asyncio.run(_serve(settings, args, pod, os.environ))
+
+
+async def _serve(settings: Settings, args: argparse.Namespace, pod: str, environ: Mapping[str, str]) -> int:
+    from autoscaler.kube.client import KubeClient
+    from autoscaler.kube.connect import find_access
+    from autoscaler.kube.errors import KubeError
+    from autoscaler.loop import Clock
+    from autoscaler.observe.cluster import ClusterObserver, Scope
+    from autoscaler.observe.scrape import ScrapeSource
+    from autoscaler.parts import container_of_preset
+    from autoscaler.serve.http import serving
+    from autoscaler.sidecar.process import Place, Sidecar, Sources
+
+    try:
+        access = find_access(settings.kubeconfig, settings.context, settings.server)
+    except KubeError as error:
+        raise Wrong(str(error)) from None
+    clock = asyncio.get_running_loop().time
+    async with (
+        KubeClient(access, qps=settings.api.qps, burst=settings.api.burst) as client,
+        ScrapeSource(host=args.metrics_host, clock=clock) as own,
+        ScrapeSource(clock=clock) as everyone,
+    ):
+        namespace = args.pod_namespace or environ.get("POD_NAMESPACE") or client.namespace
+        policy = _policy(settings, namespace)
+        observer = ClusterObserver(
+            client, Scope(namespace=namespace, nodes=False), preset_container=container_of_preset
+        )
+        place = Place(namespace, pod, f"{pod}_{secrets.token_hex(4)}")
+        sidecar = Sidecar(
+            client, observer, Sources(own, everyone), Clock(), place, policy,
+            interval=settings.interval, dry_run=settings.dry_run,
+        )  # fmt: skip
+        stop = asyncio.Event()
+        for name in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(name, stop.set)
+        try:
+            async with serving(settings.http.listen, sidecar.health, sidecar.metrics):
+                await sidecar.run(stop)
+        except OSError as error:
+            raise Wrong(f"--http-listen {settings.http.listen}: {error.strerror or error}", code=FAILED) from None
+    return OK
+
+
+def _policy(settings: Settings, namespace: str) -> Policy:
+    """The one policy of the file; it is about the pod's own namespace, whatever it says when it says nothing."""
+    from autoscaler.observe.policy_files import PolicyError
+    from autoscaler.observe.policy_files import load as load_policies
+
+    if not settings.policy:
+        raise Wrong("--policy is missing; name the file with this workload's InferenceAutoscaler")
+    try:
+        found = load_policies(settings.policy, namespace)
+    except PolicyError as error:
+        raise Wrong(*error.lines) from None
+    if len(found.policies) != 1:
+        raise Wrong(f"--policy: a sidecar obeys one InferenceAutoscaler, here are {len(found.policies)}; keep one")
+    (policy,) = found.policies
+    if policy.ref.namespace != namespace:
+        raise Wrong(
+            f"{policy.origin}: metadata.namespace: {policy.ref.namespace} is not the pod's namespace {namespace}; "
+            "drop the field or correct it"
+        )
+    return policy

@@ -1,0 +1,175 @@
+"""Between which sizes each pod may move: what the leader among the sidecars knows and the others don't.
+
+They lie in a ConfigMap as one line of text for each pod, ``MIN..MAX`` in CPU. A pod that isn't named there, or all of
+them while there is no leader yet, move between the bounds of the policy.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from autoscaler.kube.client import MERGE, KubeClient
+from autoscaler.kube.discovery import collection_path, object_path
+from autoscaler.kube.errors import KubeError
+from autoscaler.kube.store import Store
+from autoscaler.kube.watch import Kind, Reflector
+from autoscaler.model import quantity
+from autoscaler.model.plan import Plan, Scale
+from autoscaler.model.policy import Policy
+from autoscaler.model.workload import Pod
+
+_LOG: Final = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """CPU in millicores; ``high`` None: as far as the kubelet allows."""
+
+    low: int
+    high: int | None = None
+
+    def __str__(self) -> str:
+        return f"{quantity.format_cpu(self.low)}..{'' if self.high is None else quantity.format_cpu(self.high)}"
+
+    @classmethod
+    def parse(cls, text: str) -> Bound:
+        """Raises ValueError for what ``str`` didn't write."""
+        low, dots, high = text.partition("..")
+        if not dots:
+            raise ValueError(f"{text!r} is no bound (written MIN..MAX)")
+        bound = cls(quantity.parse_cpu(low), quantity.parse_cpu(high) if high else None)
+        if bound.high is not None and bound.low > bound.high:
+            raise ValueError(f"{text!r}: min is above max")
+        return bound
+
+
+Bounds = Mapping[str, Bound]
+"""By pod name."""
+
+
+def bounds_of(plan: Plan, policy: Policy, pods: Iterable[Pod]) -> Bounds:
+    """What a decision on all siblings means for each of them.
+
+    ===============================  ======================================================
+    short of a quota or a budget     no more than was granted: the siblings share what is there
+    fewer pods are wanted            no less than was granted: who stays must carry the rest
+    else                             the policy's own bounds
+    ===============================  ======================================================
+    """
+    cpu, grant, want = policy.spec.vertical.cpu, plan.grant, plan.want
+    if grant is None or want is None:
+        return {}
+    fewer = any(isinstance(action, Scale) and action.after < action.before for action in plan.actions)
+    fewer = fewer or (want.replicas is not None and 0 < want.replicas < len(grant.cpu))
+    found = {}
+    for pod in pods:
+        size = grant.cpu.get(pod.uid)
+        if size is None:
+            continue
+        low = max(cpu.min, size) if fewer else cpu.min
+        high = size if grant.short > 0 else cpu.max
+        found[pod.name] = Bound(low, None if high is None else max(low, high))
+    return found
+
+
+def within(policy: Policy, bound: Bound | None) -> Policy:
+    """The policy of one sidecar: the same wishes for its own pod alone, within the bound."""
+    spec = policy.spec
+    cpu = spec.vertical.cpu
+    if bound is not None:
+        high = cpu.max if bound.high is None else max(cpu.min, bound.high)
+        high = high if cpu.max is None or high is None else min(cpu.max, high)
+        low = max(cpu.min, bound.low)
+        low = low if high is None else min(low, high)
+        cpu = cpu.model_copy(update={"min": low, "max": high})
+    vertical = spec.vertical.model_copy(update={"cpu": cpu})
+    horizontal = spec.horizontal.model_copy(update={"enabled": False})
+    return policy.model_copy(
+        update={"spec": spec.model_copy(update={"vertical": vertical, "horizontal": horizontal, "budget": None})}
+    )
+
+
+class _Meta(msgspec.Struct, rename="camel"):
+    uid: str = ""
+    resource_version: str = ""
+
+
+class _ConfigMap(msgspec.Struct):
+    metadata: _Meta
+    data: dict[str, str] | None = None
+
+    @property
+    def key(self) -> str:
+        return self.metadata.uid
+
+    @property
+    def resource_version(self) -> str:
+        return self.metadata.resource_version
+
+
+_DECODER: Final = msgspec.json.Decoder(_ConfigMap)
+
+
+class PublishedBounds:
+    """The ConfigMap ``namespace/name``: watched by all, written by the leader."""
+
+    def __init__(self, client: KubeClient, namespace: str, name: str) -> None:
+        self._client, self._namespace, self._name = client, namespace, name
+        self._store: Store[_ConfigMap] = Store()
+        path = collection_path("v1", "configmaps", namespace)
+        kind = Kind("bounds", path, _DECODER.decode, {"fieldSelector": f"metadata.name={name}"})
+        self._reflector = Reflector(client, kind, self._store)
+        self._unreadable = ""
+        self.trouble = ""
+
+    async def run(self) -> None:
+        """Watch until cancelled."""
+        await self._reflector.run()
+
+    def now(self) -> Bounds:
+        """As last published; a line that can't be read is left out and told once."""
+        found: dict[str, Bound] = {}
+        for config in self._store.items.values():
+            for pod, text in (config.data or {}).items():
+                try:
+                    found[pod] = Bound.parse(text)
+                except ValueError as wrong:
+                    if self._unreadable != str(wrong):
+                        _LOG.warning(
+                            "a published bound can't be read", extra={"fields": {"pod": pod, "why": str(wrong)}}
+                        )
+                    self._unreadable = str(wrong)
+        return found
+
+    async def publish(self, bounds: Bounds) -> None:
+        """Write what differs from what is there. Never raises for the server's sake: it is tried again next time."""
+        there = {pod: text for config in self._store.items.values() for pod, text in (config.data or {}).items()}
+        wanted = {pod: str(bound) for pod, bound in bounds.items()}
+        if there == wanted:
+            return
+        change: dict[str, str | None] = {pod: None for pod in there if pod not in wanted}
+        change |= {pod: text for pod, text in wanted.items() if there.get(pod) != text}
+        path = object_path("v1", "configmaps", self._namespace, self._name)
+        try:
+            answer = await self._client.request(
+                "PATCH", path, body={"data": change}, content_type=MERGE, repeatable=True
+            )  # fmt: skip
+            if answer.status == 404:
+                meta = {"name": self._name, "namespace": self._namespace}
+                body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": wanted}
+                answer = await self._client.request(
+                    "POST", collection_path("v1", "configmaps", self._namespace), body=body
+                )
+            answer.expect(f"publish the bounds in {self._namespace}/{self._name}")
+        except KubeError as error:
+            if self.trouble != str(error):
+                _LOG.warning("the bounds are not published", extra={"fields": {"why": str(error)}})
+            self.trouble = str(error)
+            return
+        self.trouble = ""
+        self._store.put(_DECODER.decode(answer.body))

@@ -1,0 +1,189 @@
+"""Sidecars in the pods of one Deployment, on an emulated cluster, with the rights of their own Role and no more."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from autoscaler.emulate.authorize import rules_of
+from autoscaler.emulate.cluster import ClusterSpec, EmulatedCluster, LoadSpec, NodeSpec, ServiceSpec, WorkloadSpec
+from autoscaler.kube.client import KubeClient
+from autoscaler.kube.connect import find_access
+from autoscaler.loop import Clock
+from autoscaler.model.policy import Policy, PolicySpec
+from autoscaler.model.workload import WorkloadRef
+from autoscaler.observe.cluster import ClusterObserver, Scope
+from autoscaler.observe.scrape import ScrapeSource
+from autoscaler.sidecar.process import Place, Sidecar, Sources
+from tests.manifests.test_overlays import of, rules
+
+SPEC = {
+    "scaleTargetRef": {"name": "resnet"},
+    "objective": {"latency": {"target": "250ms", "within": "99%"}},
+    "signals": {"preset": "generic", "sources": ["scrape"]},
+    "vertical": {"container": "server", "cpu": {"min": "200m", "max": "2"}},
+    "horizontal": {
+        "minReplicas": 2, "maxReplicas": 4, "behavior": {"scaleDown": {"stabilizationWindowSeconds": 60}},
+    },
+}  # fmt: skip
+BESIDE: dict[str, Any] = {
+    "name": "inference-autoscaler", "image": "example.com/autoscaler:1",
+    "resources": {"requests": {"cpu": "50m", "memory": "128Mi"}, "limits": {"memory": "256Mi"}},
+}  # fmt: skip
+
+
+@dataclass
+class Pods:
+    """The cluster, and one sidecar for each of the Deployment's pods, started and ended with it."""
+
+    cluster: EmulatedCluster
+    folder: Path
+    running: dict[str, tuple[Sidecar, asyncio.Event, asyncio.Task[None]]] = field(default_factory=dict)
+    gone: set[str] = field(default_factory=set)
+
+    def all(self) -> list[dict[str, Any]]:
+        return [p for p in self.cluster.pods("serving", workload="resnet") if "deletionTimestamp" not in p["metadata"]]
+
+    def milli(self) -> list[int]:
+        return [_milli(_server(pod)["resources"]["limits"]["cpu"]) for pod in self.all()]
+
+    def replicas(self) -> int:
+        return int(self.cluster.object("Deployment", "serving", "resnet")["spec"]["replicas"])
+
+    def sidecars(self) -> Iterator[Sidecar]:
+        yield from (sidecar for sidecar, _, _ in self.running.values())
+
+    def leaders(self) -> list[str]:
+        return [sidecar.place.pod for sidecar in self.sidecars() if sidecar.leadership.valid()]
+
+    async def follow(self) -> None:
+        """What the kubelet does: a sidecar in every pod, gone with it."""
+        while True:
+            names = {pod["metadata"]["name"] for pod in self.all() if pod["status"].get("podIP")}
+            for name in names - self.running.keys() - self.gone:
+                self.start(name)
+            for name in self.running.keys() - names:
+                await self.end(name)
+            await asyncio.sleep(0.5)
+
+    def start(self, pod: str) -> None:
+        stop = asyncio.Event()
+        made: list[Sidecar] = []
+        self.running[pod] = (None, stop, asyncio.create_task(self._serve(pod, stop, made)))  # type: ignore[assignment]
+
+    async def _serve(self, pod: str, stop: asyncio.Event, made: list[Sidecar]) -> None:
+        config = self.cluster.kubeconfig(self.folder / pod, token="sidecar", namespace="serving")
+        now = asyncio.get_running_loop().time
+        async with (
+            KubeClient(find_access(str(config))) as client,
+            ScrapeSource(clock=now) as own,
+            ScrapeSource(clock=now) as everyone,
+        ):
+            observer = ClusterObserver(client, Scope(namespace="serving", nodes=False))
+            policy = Policy(ref=WorkloadRef("serving", "resnet"), spec=PolicySpec.model_validate(SPEC))
+            clock = Clock(self.cluster.plane.timeline.wall())
+            place = Place("serving", pod, f"{pod}_1")
+            sidecar = Sidecar(client, observer, Sources(own, everyone), clock, place, policy)
+            self.running[pod] = (sidecar, *self.running[pod][1:])
+            await sidecar.run(stop)
+
+    async def end(self, pod: str) -> None:
+        _, stop, task = self.running.pop(pod)
+        stop.set()
+        await task
+
+
+def _server(pod: dict[str, Any]) -> dict[str, Any]:
+    return next(each for each in pod["spec"]["containers"] if each["name"] == "server")
+
+
+def _milli(text: str) -> int:
+    return int(text[:-1]) if text.endswith("m") else int(text) * 1000
+
+
+@asynccontextmanager
+async def serving(folder: Path, rate: float) -> AsyncIterator[Pods]:
+    spec = ClusterSpec(
+        nodes=[NodeSpec("node-1", cpu="16", memory="64Gi")],
+        workloads=[
+            WorkloadSpec(
+                "resnet", namespace="serving", replicas=2, cpu="500m", memory="1Gi", sidecars=[BESIDE],
+                service=ServiceSpec(work=0.02, threads=16, startup=5.0, container="server"),
+                load=LoadSpec(steps=[(0.0, rate)]),
+            )
+        ],
+    )  # fmt: skip
+    async with EmulatedCluster(spec) as cluster:
+        (role,) = of("sidecar", "Role")
+        cluster.add_user("sidecar", token="sidecar", rules=rules_of(role, namespace="serving"))
+        await cluster.settled()
+        pods = Pods(cluster, folder)
+        following = asyncio.create_task(pods.follow())
+        try:
+            yield pods
+        finally:
+            following.cancel()
+            await asyncio.gather(following, return_exceptions=True)
+            for pod in list(pods.running):
+                await pods.end(pod)
+
+
+@pytest.mark.looptime
+async def test_each_sizes_its_own_pod_and_only_the_leader_changes_replicas(tmp_path: Path) -> None:
+    async with serving(tmp_path, 20.0) as pods:
+        await asyncio.sleep(15)
+        assert len(pods.leaders()) == 1
+        assert pods.replicas() == 2
+
+        pods.cluster.workload("resnet").load = 80.0  # type: ignore[assignment]
+        await asyncio.sleep(25)
+        assert min(pods.milli()) > 800, "1.6 cores of work for two pods"
+        assert pods.replicas() == 2
+
+        pods.cluster.workload("resnet").load = 220.0  # type: ignore[assignment]
+        await asyncio.sleep(60)
+        assert pods.replicas() >= 3, "4.4 cores are more than two pods may have"
+        assert len(pods.leaders()) == 1
+
+        for pod in pods.all():
+            beside = next(c for c in pod["spec"]["containers"] if c["name"] == "inference-autoscaler")
+            assert beside["resources"] == BESIDE["resources"], "it leaves itself out"
+        denied = [e for e in pods.cluster.audit if e.code == 403 and e.user == "sidecar"]
+        optional = {"verticalpodautoscalers", "scaledobjects"}
+        assert {entry.resource for entry in denied} <= optional, denied
+
+
+@pytest.mark.looptime
+async def test_the_next_leads_when_the_leaders_pod_goes(tmp_path: Path) -> None:
+    async with serving(tmp_path, 20.0) as pods:
+        await asyncio.sleep(11)
+        (first,) = pods.leaders()
+        pods.gone.add(first)
+        await pods.end(first)
+        await asyncio.sleep(3)
+        (second,) = pods.leaders()
+        assert second != first
+
+
+@pytest.mark.looptime
+async def test_the_used_rights_are_those_of_the_role(tmp_path: Path) -> None:
+    async with serving(tmp_path, 220.0) as pods:
+        await asyncio.sleep(60)
+        pods.cluster.workload("resnet").load = 10.0  # type: ignore[assignment]
+        await asyncio.sleep(120)
+        used = {
+            (entry.verb, entry.group, f"{entry.resource}/{entry.subresource}".rstrip("/"))
+            for entry in pods.cluster.audit if entry.user == "sidecar" and entry.code < 400 and entry.resource
+        }  # fmt: skip
+        granted = {
+            (verb, group, resource)
+            for rule in rules("sidecar") for verb in rule["verbs"] for group in rule["apiGroups"]
+            for resource in rule["resources"]
+        }  # fmt: skip
+        assert used == granted
