@@ -35,6 +35,8 @@ ERROR_SHOWN_AFTER = 12.0  # a decrease that can't be applied says so only at the
 RETRY_DEFERRED_AFTER = 0.17  # room appeared -> Deferred pods are tried again
 RETRY_DEFERRED_EVERY = 180.0
 OBSERVED_AFTER_DEFERRED = 0.4  # the first Deferred of a pod shows before its observedGeneration does
+LATE_STATUS = 0.5  # the size in an init container's status comes after the condition has gone
+ADDED_LIMIT_SHOWS_FOR = 0.02
 KUBELET_RESTART_BLIND = 30.0  # after a kubelet restart a resize sent meanwhile is seen but not applied for this long
 
 
@@ -99,6 +101,8 @@ class Kubelet:
                     container.started_at = now
                     container.usage = self.around.memory_usage(pod, container.name)
             self._plan(run, self.around.version.observe_delay)
+            if "deletionTimestamp" in pod["metadata"]:
+                self._stop(run, pod)
             return
         run.observed = int(pod["metadata"].get("generation", 1))
         self.around.timeline.after(BIND_TO_RUNNING / 3, self._create, run)
@@ -158,6 +162,25 @@ class Kubelet:
         for name in run.containers:
             self.around.event(pod, "Normal", "Started", "Container started", name)
         self._write(run)
+        self._ready_later(run, pod)
+
+    def end_init_containers(self, run: PodRun) -> None:
+        """The init containers have done their work; the others start with what is allocated by now."""
+        pod = self._current(run)
+        if pod is None or run.stopping:
+            return
+        for spec in pod["spec"].get("initContainers") or []:
+            container = run.containers[spec["name"]]
+            if not is_sidecar(spec) and container.running:
+                self._kill(container, 0, "Completed")
+                container.ready = True
+                container.actual = {side: dict(listed) for side, listed in container.allocated.items()}
+        self._write(run)
+        run.phase = "Running"
+        for container in run.containers.values():
+            if not container.running and not container.finished:
+                self._run_container(run, pod, container)
+        self.around.process_started(pod, run)
         self._ready_later(run, pod)
 
     def _run_container(self, run: PodRun, pod: Json, container: Container) -> None:
@@ -426,14 +449,32 @@ class Kubelet:
         self._applied(run, pod)
 
     def _applied(self, run: PodRun, pod: Json) -> None:
+        if run.progress is not None and any(_gains_limit(container) for container in run.containers.values()):
+            # Recorded on cgroup v2: a limit where there was none shows before the condition goes.
+            for container in run.containers.values():
+                container.actual = {side: dict(listed) for side, listed in container.allocated.items()}
+            self._write(run)
+            self._act_later(run, ADDED_LIMIT_SHOWS_FOR)
+            return
+        at_start = {one["name"] for one in pod["spec"].get("initContainers") or [] if not is_sidecar(one)}
+        late = [one for one in run.containers.values() if one.name in at_start and one.running]
         for container in run.containers.values():
-            container.actual = {side: dict(listed) for side, listed in container.allocated.items()}
+            if container not in late:
+                container.actual = {side: dict(listed) for side, listed in container.allocated.items()}
         run.progress = None
+        if late:
+            # Recorded: the condition goes before a running init container's status shows the new size.
+            self.around.timeline.after(LATE_STATUS, self._show_late, run, [one.name for one in late])
         run.error_due = 0.0
         self.around.process_resized(pod, run)
         self._resize_event(pod, "Normal", "ResizeCompleted", "Pod resize completed")
         self._write(run)
         self.room_appeared()
+
+    def _show_late(self, run: PodRun, names: list[str]) -> None:
+        for name in names:
+            run.containers[name].actual = {side: dict(one) for side, one in run.containers[name].allocated.items()}
+        self._write(run)
 
     def _below_usage(self, run: PodRun, pod: Json, specs: Mapping[str, Json]) -> list[str]:
         found = []
@@ -618,6 +659,11 @@ def _differs(
             if (before.nano if before else None) != (after.nano if after else None):
                 return True
     return False
+
+
+def _gains_limit(container: Container) -> bool:
+    before, after = (size.get("limits", {}) for size in (container.actual, container.allocated))
+    return container.running and bool(after.keys() - before.keys())
 
 
 def _must_restart(container: Container, spec: Mapping[str, Any]) -> bool:

@@ -12,6 +12,7 @@ JSON_PATCH = "application/json-patch+json"
 MERGE = "application/merge-patch+json"
 STRATEGIC = "application/strategic-merge-patch+json"
 APPLY = "application/apply-patch+yaml"
+DIALECTS = (JSON_PATCH, MERGE, STRATEGIC)
 
 # Lists that a strategic merge merges, by the last step of their path; others are replaced.
 _MERGE_KEYS = {
@@ -54,7 +55,7 @@ def _go_json_kind(value: Any) -> str:
 def read_patch(content_type: str, body: bytes) -> Any:
     """The patch as JSON. Raises Refused: 415 for another content type, 400 for what can't be read."""
     kind = content_type.partition(";")[0].strip()
-    if kind not in (JSON_PATCH, MERGE, STRATEGIC):
+    if kind not in DIALECTS:
         raise unsupported_media_type()
     try:
         patch = msgspec.json.decode(body)

@@ -55,6 +55,25 @@ class Container:
         return "terminated" in self.state
 
 
+_LEAST_CPU = {"requests": "2m", "limits": "10m"}  # what a cgroup can hold: two shares, one millisecond of quota
+
+
+def shown_size(container: Container) -> Sizes:
+    """What the status reports as actual: read back from the cgroup, which knows no CPU below a least amount.
+
+    Where the allocated amount would be enforced the same it is shown instead, so at rest `1m` stays `1m`.
+    """
+    shown: Sizes = {side: dict(listed) for side, listed in container.actual.items()}
+    for side, least in _LEAST_CPU.items():
+        actual = container.actual.get(side, {}).get("cpu")
+        allocated = container.allocated.get(side, {}).get("cpu")
+        if actual is None or amounts.parse(actual).nano >= amounts.parse(least).nano:
+            continue
+        same = allocated is not None and amounts.parse(allocated).nano <= amounts.parse(least).nano
+        shown[side]["cpu"] = allocated if same and allocated is not None else least
+    return shown
+
+
 @dataclass(slots=True)
 class Pending:
     """PodResizePending: `reason` Deferred or Infeasible."""
@@ -261,5 +280,5 @@ def _container_status(container: Container, spec: Mapping[str, Any]) -> Json:
     if container.id:
         # A container that never ran has neither.
         one["allocatedResources"] = dict(container.allocated.get("requests") or {})
-        one["resources"] = {side: dict(listed) for side, listed in container.actual.items()}
+        one["resources"] = shown_size(container)
     return one

@@ -5,8 +5,30 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from autoscaler.emulate.kinds import Kind, Registry
-from autoscaler.emulate.status import Refused, invalid, no_such_path, unsupported_value
+from autoscaler.emulate.status import Refused, invalid, no_such_path, not_covered, unsupported_value
 
+# What a real server has and this one doesn't, so that the answer is 501 and not a 404 that says it isn't there.
+_NOT_PLAYED = frozenset(
+    [
+        "pods/attach",
+        "pods/binding",
+        "pods/ephemeralcontainers",
+        "pods/exec",
+        "pods/portforward",
+        "pods/proxy",
+        "services/proxy",
+        "serviceaccounts/token",
+        "namespaces/finalize",
+        "/bindings",
+        "/componentstatuses",
+        "/endpoints",
+        "/persistentvolumeclaims",
+        "/persistentvolumes",
+        "/podtemplates",
+        "/replicationcontrollers",
+        "apps/controllerrevisions",
+    ]
+)
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete", "GET": "get", "HEAD": "get"}
 
 
@@ -59,12 +81,16 @@ def target_of(call: Call, registry: Registry) -> Target:
         namespace, rest = rest[1], rest[2:]
     kind = registry.find(group, version, rest[0])
     if kind is None:
+        if f"{group}/{rest[0]}" in _NOT_PLAYED:
+            raise not_covered(f"{rest[0]} of {group or 'core'}")
         raise no_such_path()
     name = rest[1] if len(rest) > 1 else ""
     subresource = rest[2] if len(rest) > 2 else ""
     if (namespace is not None) != kind.namespaced and (name or namespace is not None):
         raise no_such_path()
     if subresource and subresource not in kind.subresources:
+        if f"{kind.plural}/{subresource}" in _NOT_PLAYED:
+            raise not_covered(f"{kind.plural}/{subresource}")
         raise no_such_path()
     verb = _VERBS.get(call.method, call.method.lower())
     if not name:

@@ -43,6 +43,9 @@ class Subresources:
         self.api = api
 
     def handle(self, call: Call, target: Target) -> Answer:
+        """Raises Refused."""
+        if target.verb == "patch" and call.content_type.startswith(patch.APPLY):
+            raise not_covered("server-side apply, because it keeps no field ownership")
         match target.subresource:
             case "resize":
                 return self._resize(call, target)
@@ -66,11 +69,8 @@ class Subresources:
         if target.verb not in ("get", "patch", "update"):
             raise method_not_allowed()
         options = write_options(call, target.verb)
-        if target.verb == "patch":
-            if call.content_type.startswith(patch.APPLY):
-                raise not_covered("server-side apply, because it keeps no field ownership")
-            if call.content_type.partition(";")[0] not in (patch.JSON_PATCH, patch.MERGE, patch.STRATEGIC):
-                patch.read_patch(call.content_type, call.body)
+        if target.verb == "patch" and call.content_type.partition(";")[0] not in patch.DIALECTS:
+            patch.read_patch(call.content_type, call.body)
         stored = api.find(target)
         if target.verb == "get":
             return Answer(200, api.shown(target.kind, stored.body))
@@ -146,8 +146,6 @@ class Subresources:
             return Answer(200, before)
         options = write_options(call, target.verb)
         if target.verb == "patch":
-            if call.content_type.startswith(patch.APPLY):
-                raise not_covered("server-side apply, because it keeps no field ownership")
             wanted, _ = api.patch_object(call, _copy(before), options, custom=False, kind="Scale")
         else:
             wanted = read_body(call)
@@ -189,8 +187,6 @@ class Subresources:
             return Answer(200, api.shown(kind, stored.body))
         options = write_options(call, target.verb)
         if target.verb == "patch":
-            if call.content_type.startswith(patch.APPLY):
-                raise not_covered("server-side apply, because it keeps no field ownership")
             wanted, _ = api.patched(call, target, stored, options)
         else:
             wanted = read_body(call)
