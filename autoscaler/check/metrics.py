@@ -1,0 +1,84 @@
+"""Whether what the objective needs is measured: there, fresh, complete, with a bucket at the target. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from autoscaler.check.findings import Finding, fine, warn, wrong
+from autoscaler.model.policy import Policy
+from autoscaler.model.quantity import format_duration
+from autoscaler.model.seen import Subject
+from autoscaler.model.signal import Absent, Cause, Measured, Reading
+
+REMEDIES: Final[Mapping[Cause, str]] = {
+    Cause.NOT_CONFIGURED: "name it under spec.signals, or the server's preset (autoscaler presets)",
+    Cause.NO_SUCH_METRIC: "correct its name under spec.signals, or name the server's preset (autoscaler presets)",
+    Cause.STALE: "look why its source stopped, or raise signals.maxAge",
+    Cause.PARTIAL: "look which pods don't answer",
+    Cause.SOURCE_DOWN: "look whether the pods' metrics port (prometheus.io/port) or Prometheus can be reached",
+    Cause.REFUSED: "correct the query",
+    Cause.NO_BUCKET: "give the server's histogram a bucket at the target, or choose a target that has one",
+    Cause.TOO_SHORT: "look longer: --watch-for 30s",
+    Cause.COUNTER_RESET: "look longer: --watch-for 30s",
+    Cause.NO_PODS: "wait until pods serve",
+}
+"""What to do about each cause."""
+NO_FAULT: Final = frozenset({Cause.NO_TRAFFIC, Cause.NAN, Cause.TOO_SHORT, Cause.COUNTER_RESET, Cause.NO_PODS})
+"""Causes that say nothing against the set-up."""
+
+
+def of_metrics(subject: Subject) -> Iterator[Finding]:
+    view, policy = subject.view, subject.policy
+    if view.hold:
+        return
+    signals, about = view.signals, str(view.ref)
+    objective = policy.spec.objective
+    if objective.latency is not None:
+        yield _needed(about, "misses of the latency objective", signals.misses, policy,
+                      alone=objective.cpu is None and not objective.metrics)  # fmt: skip
+        yield from _useful(about, "requests", signals.requests, "demand can't be told from traffic")
+        yield from _useful(about, "requests in flight", signals.in_flight, "a stall can't be told from silence")
+    for name in (metric.name for metric in objective.metrics):
+        reading = signals.custom.get(name, Absent(Cause.NOT_CONFIGURED))
+        yield _needed(about, f"metric {name}", reading, policy, alone=objective.latency is None)
+    if objective.cpu is not None and objective.latency is None and not objective.metrics:
+        yield _needed(about, "CPU use", signals.cpu, policy, alone=True)
+    else:
+        yield from _useful(about, "CPU use", signals.cpu, "a miss without CPU evidence buys no CPU")
+    yield from _useful(about, "throttled periods", signals.throttled, "throttling shows only as CPU use")
+    if policy.spec.vertical.memory.max is not None:
+        yield from _useful(about, "working set", signals.working_set, "memory grows only after an OOM")
+
+
+def _needed(about: str, what: str, reading: Reading, policy: Policy, *, alone: bool) -> Finding:
+    if isinstance(reading, Measured):
+        return _measured(about, what, reading, policy)
+    text = f"{what}: {reading.cause}{f', {reading.detail}' if reading.detail else ''}"
+    if reading.cause in NO_FAULT:
+        return warn(about, "metrics", text, REMEDIES.get(reading.cause, "send it some requests and check again"))
+    remedy = REMEDIES.get(reading.cause, "correct it at its source")
+    if alone:
+        return wrong(about, "metrics", text, remedy)
+    return warn(about, "metrics", f"{text} (another objective stands in)", remedy)
+
+
+def _measured(about: str, what: str, reading: Measured, policy: Policy) -> Finding:
+    how = f"{what} measured by {reading.source or 'its source'}, {format_duration(round(reading.age_s, 1))} old"
+    if reading.age_s > policy.spec.signals.max_age:
+        limit = format_duration(policy.spec.signals.max_age)
+        return warn(about, "metrics", f"{how}, more than signals.maxAge {limit}", REMEDIES[Cause.STALE])
+    if reading.coverage < 1.0:
+        return warn(about, "metrics", f"{how}, by {reading.coverage * 100:.0f}% of the pods", REMEDIES[Cause.PARTIAL])
+    if reading.note:
+        return warn(about, "metrics", f"{how}: {reading.note}", REMEDIES[Cause.NO_BUCKET])
+    return fine(about, "metrics", how)
+
+
+def _useful(about: str, what: str, reading: Reading, without: str) -> Iterator[Finding]:
+    """Not needed, but decisions are better with it."""
+    if isinstance(reading, Measured) or reading.cause in NO_FAULT:
+        return
+    detail = f", {reading.detail}" if reading.detail else ""
+    remedy = REMEDIES.get(reading.cause, "correct it at its source")
+    yield warn(about, "metrics", f"{what}: {reading.cause}{detail}, so {without}", remedy)
