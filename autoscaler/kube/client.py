@@ -10,7 +10,7 @@ import asyncio
 import logging
 import socket
 import ssl
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,8 +22,8 @@ import tenacity
 
 from autoscaler import __version__
 from autoscaler.kube.connect import Access, find_access
-from autoscaler.kube.errors import THROTTLED, KubeError, Refusal, Unreachable, read_refusal
-from autoscaler.kube.pace import READ, Pace
+from autoscaler.kube.errors import THROTTLED, KubeError, NotLeading, Refusal, Unreachable, read_refusal
+from autoscaler.kube.pace import READ, URGENT, Pace
 
 if TYPE_CHECKING:
     import aiohttp
@@ -112,6 +112,9 @@ class KubeClient:
         self._opening = asyncio.Lock()
         self.pace = Pace(qps, burst)
         self.tally = Tally()
+        self.fence: Callable[[], float] = lambda: float("inf")
+        """Seconds for which this process may still write (``Leadership.remaining``): asked right before each write is
+        sent, and bounding it, so that a leader that was paused and wakes up sends nothing. Leases aren't fenced."""
         self._back_off = tenacity.wait_random_exponential(multiplier=jitter_s, max=jitter_s * 10)
 
     @property
@@ -168,7 +171,7 @@ class KubeClient:
                 ):
                     with attempt:
                         await self.pace.turn(priority)
-                        return await self._attempt(method, path, query, body, content_type, safe)
+                        return await self._attempt(method, path, query, body, content_type, safe, priority == URGENT)
         except TimeoutError:
             self.tally.count(method, None)
             raise Unreachable(f"{what}: no answer within {deadline:g}s") from None
@@ -186,14 +189,21 @@ class KubeClient:
         return asked + self._back_off(state)
 
     async def _attempt(
-        self, method: str, path: str, query: Any, body: Any, content_type: str, safe: bool, renewed: bool = False
+        self,
+        method: str,
+        path: str,
+        query: Any,
+        body: Any,
+        content_type: str,
+        safe: bool,
+        urgent: bool,
+        renewed: bool = False,
     ) -> Response:
         import aiohttp
 
         try:
-            answer = await self._send(
-                method, path, query, body, content_type, aiohttp.ClientTimeout(sock_connect=CONNECT_S)
-            )
+            timeout = aiohttp.ClientTimeout(total=self._bound(method, path, urgent), sock_connect=CONNECT_S)
+            answer = await self._send(method, path, query, body, content_type, timeout)
             async with answer:
                 response = Response(answer.status, answer.headers, await answer.read())
         except (aiohttp.ClientConnectorCertificateError, aiohttp.ClientConnectorSSLError) as error:
@@ -213,7 +223,7 @@ class KubeClient:
         if response.ok or response.status in (404, 409, 422):
             return response
         if response.status == 401 and not renewed and await self._renew_token():
-            return await self._attempt(method, path, query, body, content_type, safe, renewed=True)
+            return await self._attempt(method, path, query, body, content_type, safe, urgent, renewed=True)
         refusal = response.refusal
         if response.status == 429 and refusal is not None and refusal.word == THROTTLED:
             self.tally.throttled += 1
@@ -223,6 +233,15 @@ class KubeClient:
         if safe and response.status in (500, 502, 503, 504):
             raise _Again((refusal.retry_after_s if refusal else None) or 0.0, response, None)
         return response
+
+    def _bound(self, method: str, path: str, urgent: bool) -> float | None:
+        """How long a request may take by the fence; None without bound. Raises NotLeading."""
+        if urgent or method in ("GET", "HEAD"):
+            return None
+        left = self.fence()
+        if left <= 0:
+            raise NotLeading(f"{method} {path}: not sent, because this process doesn't lead")
+        return None if left == float("inf") else left
 
     def _again(self, method: str, error: KubeError) -> _Again:
         self.tally.count(method, None)

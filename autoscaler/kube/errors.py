@@ -47,6 +47,10 @@ class Unreachable(KubeError):
     """No answer within the deadline: refused, reset, TLS, DNS, timeout, or cut off in the middle."""
 
 
+class NotLeading(Unreachable):
+    """Not sent: this process doesn't lead, or no longer."""
+
+
 class Refused(KubeError):
     """The server answered with an error status, and the caller asked for it to be raised."""
 

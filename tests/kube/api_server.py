@@ -143,8 +143,8 @@ class ApiServer:
         collection, _, name = path.rpartition("/")
         if name in self.objects.get(collection, {}):
             return web.json_response(self.objects[collection][name])
-        if path.count("/") > 3 and collection in self.objects and "/namespaces/" in collection:
-            return web.json_response(status(404, "NotFound", f'"{name}" not found', name=name, kind="x"), status=404)
+        if len(path.partition("/namespaces/")[2].split("/")) > 2:  # NAMESPACE/PLURAL/NAME
+            return web.json_response(status(404, "NotFound", f'"{name}" not found', name=name), status=404)
         items = [item for _, item in sorted(self._inside(path).items())]
         start, limit = 0, int(request.query.get("limit", "0"))
         if token := request.query.get("continue"):
