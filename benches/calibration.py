@@ -141,7 +141,7 @@ def closed_forms(bench: Bench) -> Iterator[Line]:
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """Requests of one recording: when sent, CPU of the worker and the wall time spent outside it, seconds."""
+    """Requests of one recording, in seconds: when sent, CPU of the worker and the wall time spent outside it."""
 
     sent: np.ndarray
     cpu: np.ndarray
@@ -164,13 +164,10 @@ class Recorded:
         The event loop's thread burns its share of the quota beside the workers: `per_request` in all, over what the
         worker alone takes, is the parallelism.
         """
-        worker = float(self.cpu.mean())
-        extra = max(0.0, per_request - worker)
-        serving = ServingPods(
-            threads=self.threads, parallelism=(worker + extra) / worker, balance="shared", keep_finished=True
-        )
+        parallelism = max(1.0, per_request / float(self.cpu.mean()))
+        serving = ServingPods(threads=self.threads, parallelism=parallelism, balance="shared", keep_finished=True)
         serving.add_pod("server", at=0.0, limit=limit, cores=CORES)
-        for sent, cpu in zip(self.sent + phase, self.cpu + extra, strict=True):
+        for sent, cpu in zip(self.sent + phase, self.cpu * parallelism, strict=True):
             serving.offer(float(sent), float(cpu))
         if later is not None:
             serving.set_limit("server", later[0], at=later[1] + phase)

@@ -6,9 +6,13 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from autoscaler.simulate.controllers.base import Controller
+from autoscaler.simulate.controllers.both import HpaWithVpa
 from autoscaler.simulate.controllers.hpa import Hpa
 from autoscaler.simulate.controllers.ideal import Ideal
+from autoscaler.simulate.controllers.kpa import Kpa
 from autoscaler.simulate.controllers.static import Static
+from autoscaler.simulate.controllers.thresholds import RULES, FairShare, Threshold
+from autoscaler.simulate.controllers.vpa import Vpa
 
 if TYPE_CHECKING:
     from autoscaler.model.policy import Policy
@@ -21,11 +25,30 @@ def _share(text: str, default: float) -> float:
     return value / 100.0
 
 
+def _positive(text: str) -> float:
+    value = float(text)
+    if not 0.0 < value < 1e6:
+        raise ValueError(f"{text} is not a positive number")
+    return value
+
+
+def _plain(controller: Controller, rest: str) -> Controller:
+    if rest:
+        raise ValueError("takes no argument")
+    return controller
+
+
 MADE: dict[str, Callable[[str], Controller]] = {
-    "static": lambda rest: Static(float(rest) if rest else None),
+    "static": lambda rest: Static(_positive(rest) if rest else None),
     "hpa": lambda rest: Hpa(_share(rest, 70.0)),
-    "hpa-inflight": lambda rest: Hpa(float(rest or 2.0), in_flight=True),
-    "ideal": lambda rest: Ideal(),
+    "hpa-inflight": lambda rest: Hpa(_positive(rest or "2"), in_flight=True),
+    "vpa": lambda rest: _plain(Vpa(), rest),
+    "hpa+vpa": lambda rest: HpaWithVpa(_share(rest, 70.0)),
+    "kpa": lambda rest: Kpa(_positive(rest) if rest else None),
+    "fairshare": lambda rest: _plain(FairShare(), rest),
+    "aiad": lambda rest: _plain(Threshold(RULES["aiad"]), rest),
+    "oneshot": lambda rest: _plain(Threshold(RULES["oneshot"]), rest),
+    "ideal": lambda rest: _plain(Ideal(), rest),
 }
 
 
