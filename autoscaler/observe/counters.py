@@ -100,6 +100,11 @@ class CounterMemory:
         kept = self._kept.get(key)
         return kept.sample if kept is not None else None
 
+    def growth(self, key: Hashable) -> Growth | Absent | None:
+        """The last growth; None for a pod never seen."""
+        kept = self._kept.get(key)
+        return kept.growth if kept is not None else None
+
     def prune(self, live: Collection[Hashable]) -> None:
         """Forget pods that are gone."""
         for key in [key for key in self._kept if key not in live]:

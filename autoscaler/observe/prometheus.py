@@ -62,7 +62,7 @@ class PrometheusSettings:
     answer_bytes: int = 128 * 2**20
     pod_label: str = "pod"
     namespace_label: str = "namespace"
-    replica_labels: tuple[str, ...] = ("prometheus_replica",)
+    replica_labels: tuple[str, ...] = ()
 
 
 class Row(msgspec.Struct):

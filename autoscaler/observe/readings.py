@@ -6,6 +6,7 @@ and nothing absent counts as zero.
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -45,6 +46,32 @@ class Asked:
     source: str
     expected: Collection[str]
     """Uids of the pods that must answer for full coverage."""
+    roles: frozenset[Role] | None = None
+    """What the source was asked for; None: what ``names`` name."""
+
+    def asks(self, role: Role) -> bool:
+        return role in (self.roles if self.roles is not None else page_roles(self.names))
+
+
+KUBELET_ROLES = frozenset(
+    {Role.CPU, Role.PERIODS, Role.THROTTLED, Role.PRESSURE, Role.WORKING_SET, Role.MEMORY_USAGE, Role.PEAK_MEMORY}
+)
+"""What the kubelet tells of a container."""
+
+
+@functools.lru_cache(maxsize=1024)
+def page_roles(names: SignalNames) -> frozenset[Role]:
+    """What a server's page is read for."""
+    wanted = {
+        Role.REQUESTS: names.requests,
+        Role.FAILURES: names.failures,
+        Role.IN_FLIGHT: names.in_flight,
+        Role.PROCESS_CPU: names.process_cpu,
+        Role.PROCESS_MEMORY: names.process_memory,
+        Role.LATENCY_SUM: names.busy_s or names.histogram or names.summary,
+        Role.FINISHED: names.histogram or names.summary,
+    }
+    return frozenset(role for role, selectors in wanted.items() if selectors)
 
 
 def expected_pods(pods: Iterable[Pod]) -> tuple[Pod, ...]:
@@ -104,7 +131,7 @@ def _grown(asked: Asked, answer: PodAnswer) -> Growth | Absent:
 
 def _rate(asked: Asked, answer: PodAnswer, role: Role) -> Reading:
     growth = _grown(asked, answer)
-    if answer.sample is not None and role not in answer.sample.counters:
+    if not asked.asks(role) or (answer.sample is not None and role not in answer.sample.counters):
         return NOT_CONFIGURED
     if isinstance(growth, Absent):
         return _named(growth, asked)
@@ -116,6 +143,8 @@ def _rate(asked: Asked, answer: PodAnswer, role: Role) -> Reading:
 
 
 def _gauge(asked: Asked, answer: PodAnswer, role: Role) -> Reading:
+    if not asked.asks(role):
+        return NOT_CONFIGURED
     if answer.sample is None:
         return _named(answer.why or Absent(Cause.SOURCE_DOWN, "no answer"), asked)
     value = answer.sample.gauges.get(role)
@@ -131,7 +160,7 @@ def _gauge(asked: Asked, answer: PodAnswer, role: Role) -> Reading:
 
 def _throttled(asked: Asked, answer: PodAnswer) -> Reading:
     growth = _grown(asked, answer)
-    if answer.sample is not None and Role.PERIODS not in answer.sample.counters:
+    if not asked.asks(Role.PERIODS) or (answer.sample is not None and Role.PERIODS not in answer.sample.counters):
         return NOT_CONFIGURED
     if isinstance(growth, Absent):
         return _named(growth, asked)
@@ -221,7 +250,7 @@ class _Part:
 
 def _part(asked: Asked, answer: PodAnswer) -> _Part | Absent:
     shape = asked.names.histogram or asked.names.summary
-    if asked.objective is None or shape is None:
+    if asked.objective is None or shape is None or not asked.asks(Role.FINISHED):
         return NOT_CONFIGURED
     growth = _grown(asked, answer)
     if isinstance(growth, Absent):
@@ -312,14 +341,14 @@ def _percentile(asked: Asked, answers: Mapping[str, PodAnswer]) -> Reading:
             if (sample := answers[uid].sample) is not None
             and (value := sample.quantiles.get(asked.objective.within)) is not None
         ]
-        value: float | Absent = max(told) if told else Absent(Cause.NO_BUCKET, "no quantile at the objective")
+        shown: float | Absent = max(told) if told else Absent(Cause.NO_BUCKET, "no quantile at the objective")
         note = "the slowest pod's"
     else:
-        value, note = latency.percentile([growth.buckets for growth in known.values()], asked.objective.within)
-    if isinstance(value, Absent):
-        return _named(value, asked)
+        shown, note = latency.percentile([growth.buckets for growth in known.values()], asked.objective.within)
+    if isinstance(shown, Absent):
+        return _named(shown, asked)
     return Measured(
-        value,
+        shown,
         age_s=max(answers[uid].age_s for uid in known),
         window_s=max(growth.window_s for growth in known.values()),
         coverage=_coverage(asked, known),
@@ -330,6 +359,8 @@ def _percentile(asked: Asked, answers: Mapping[str, PodAnswer]) -> Reading:
 
 def _mean(asked: Asked, answers: Mapping[str, PodAnswer]) -> Reading:
     """Seconds a finished request took on average."""
+    if not asked.asks(Role.LATENCY_SUM):
+        return NOT_CONFIGURED
     spent, finished, known = 0.0, 0.0, {}
     absent: list[Absent] = []
     for uid, answer in answers.items():

@@ -25,6 +25,7 @@ from autoscaler.model.signal import Absent, Cause, Signals
 from autoscaler.model.workload import Pod, WorkloadRef
 from autoscaler.observe.counters import CounterMemory
 from autoscaler.observe.exposition import MAX_PAGE_BYTES, Page, PageRefused, PageScanner
+from autoscaler.observe.merging import absent_signals
 from autoscaler.observe.names import SignalNames, resolve
 from autoscaler.observe.pages import sample_of, wanted_metrics
 from autoscaler.observe.ports import Watched
@@ -192,11 +193,3 @@ def incarnation(pod: Pod, container: str) -> tuple[str, float | None, int]:
     """What changes when a pod's counters begin again at zero."""
     found = pod.container(container) or (pod.containers[0] if pod.containers else None)
     return (pod.uid, found.started_at, found.restart_count) if found else (pod.uid, None, 0)
-
-
-def absent_signals(why: Absent) -> Signals:
-    """Every signal absent for one reason."""
-    return Signals(
-        requests=why, misses=why, latency=why, mean_latency=why, failures=why, in_flight=why, cpu=why, throttled=why,
-        pressure=why, working_set=why,
-    )  # fmt: skip

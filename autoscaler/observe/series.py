@@ -1,0 +1,227 @@
+"""Rows of the shared queries as samples of live pods: by name *and* incarnation.
+
+A pod's rows count only where they are of the pod that lives now: not of another address under the same name, not from
+before its container started, not of another uid. Of two scrapes of one target one is kept; of two targets of one pod
+(a port scraped by itself and once more through a proxy) the one that the policy, or the pod's annotation, names.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from ipaddress import ip_address
+
+from autoscaler.model.signal import Absent, Cause
+from autoscaler.model.workload import Pod
+from autoscaler.observe.counters import PodSample, Role, Value, checked
+from autoscaler.observe.names import Selector, SignalNames
+from autoscaler.observe.prometheus import Row
+from autoscaler.observe.queries import MARK, Scope
+from autoscaler.observe.scrape import incarnation
+
+CLOCKS_DIFFER_S = 2.0
+"""A sample this much older than its container's start may still be of it: clocks differ."""
+
+PodKey = tuple[str, str]
+"""Namespace and name."""
+
+
+@dataclass(slots=True)
+class Target:
+    """One scraped target's rows: ``numbers`` by role, ``buckets`` by bound as written, ``quantiles`` by share."""
+
+    instance: str = ""
+    job: str = ""
+    uid: str = ""
+    at: float = math.nan
+    numbers: dict[str, float] = field(default_factory=dict)
+    buckets: dict[str, float] = field(default_factory=dict)
+    quantiles: dict[float, float] = field(default_factory=dict)
+
+
+def targets(rows: Iterable[Row], scope: Scope) -> dict[PodKey, list[Target]]:
+    """The rows of a page query, by pod and target."""
+    found: dict[PodKey, dict[tuple[str, str, str], Target]] = {}
+    for row in rows:
+        labels = row.metric
+        pod = (labels.get(scope.namespace, ""), labels.get(scope.pod, ""))
+        name = (labels.get("instance", ""), labels.get("job", ""), labels.get("uid", ""))
+        of_pod = found.setdefault(pod, {})
+        target = of_pod.get(name)
+        if target is None:
+            target = of_pod[name] = Target(*name)
+        role, value = labels.get(MARK, ""), row.number
+        if role == "bucket":
+            target.buckets[labels.get("le", "")] = value
+        elif role == "quantile":
+            try:
+                target.quantiles[float(labels.get("quantile", ""))] = value
+            except ValueError:
+                continue
+        elif role == "time":
+            target.at = value
+        else:
+            target.numbers[role] = value
+    return {pod: list(of_pod.values()) for pod, of_pod in found.items()}
+
+
+def of_live_pod(pod: Pod, found: Sequence[Target], container: str, port: int | None) -> Target | Absent:
+    """The one target that is this pod now, or why none is."""
+    if not found:
+        return Absent(Cause.NO_SUCH_METRIC, f"no series of pod {pod.name}")
+    own = [target for target in found if target.uid in ("", pod.uid) and not _elsewhere(target.instance, pod.ip)]
+    if not own:
+        return Absent(Cause.STALE, f"only series of an earlier {pod.name}")
+    timed = [target for target in own if not math.isnan(target.at)]
+    if not timed:
+        return Absent(Cause.NO_SUCH_METRIC, f"no counter of pod {pod.name}")
+    running = pod.container(container) or (pod.containers[0] if pod.containers else None)
+    since = running.started_at if running is not None and running.started_at else pod.created_at
+    fresh = [target for target in timed if target.at >= since - CLOCKS_DIFFER_S]
+    if not fresh:
+        return Absent(Cause.STALE, f"no sample since the container of {pod.name} started")
+    wanted = port or _annotated(pod)
+    # the named port first, then the newest, then by name: the same choice every tick
+    return min(fresh, key=lambda target: (_port(target.instance) != wanted, -target.at, target.instance, target.job))
+
+
+def page_sample(target: Target, names: SignalNames, pod: Pod, container: str, before: PodSample | None) -> PodSample:
+    """One target's rows as a sample, in the same words as a page that was scraped directly."""
+    sample = PodSample((*incarnation(pod, container), target.instance), target.at)
+    earlier = {*before.counters, *before.gauges} if before else set()
+    for role, kind, selectors, into in (
+        (Role.REQUESTS, "requests", names.requests, sample.counters),
+        (Role.FAILURES, "failures", names.failures, sample.counters),
+        (Role.LATENCY_SUM, "busy", names.busy_s, sample.counters),
+        (Role.PROCESS_CPU, "process cpu", names.process_cpu, sample.counters),
+        (Role.IN_FLIGHT, "in flight", names.in_flight, sample.gauges),
+        (Role.PROCESS_MEMORY, "process memory", names.process_memory, sample.gauges),
+    ):
+        value = _number(target, kind, selectors, role in earlier)
+        if value is not None:
+            into[role] = value
+    shape = names.histogram or names.summary
+    if shape is None:
+        return sample
+    finished = target.numbers.get("finished")
+    missing = Absent(Cause.NO_SUCH_METRIC, f"{shape.metric}_count")
+    sample.counters[Role.FINISHED] = missing if finished is None else checked(finished, f"{shape.metric}_count")
+    if (spent := target.numbers.get("latency sum")) is not None:
+        sample.counters[Role.LATENCY_SUM] = checked(spent * shape.unit, f"{shape.metric}_sum")
+    sample.quantiles = {share: value * shape.unit for share, value in target.quantiles.items()}
+    for written, count in target.buckets.items():
+        value = checked(count, f'{shape.metric}_bucket{{le="{written}"}}')
+        if isinstance(value, Absent):
+            sample.counters[Role.FINISHED] = value
+        else:
+            sample.buckets[bound_of(written, shape.unit)] = value
+    return sample
+
+
+def bound_of(written: str, unit: float) -> float:
+    """A bound in seconds; NaN for a label that is no number."""
+    try:
+        return float(written) * unit
+    except ValueError:
+        return math.nan
+
+
+def _number(target: Target, kind: str, selectors: Sequence[Selector], was_there: bool) -> Value | None:
+    """The sum of a signal's selectors; None where it isn't configured, or optional and never seen."""
+    if not selectors:
+        return None
+    found = []
+    for place, selector in enumerate(selectors):
+        value = target.numbers.get(f"{kind} {place}")
+        if value is not None:
+            number = checked(value * selector.scale, str(selector))
+            if isinstance(number, Absent):
+                return number
+            found.append(number)
+    if found:
+        return math.fsum(found)
+    if all(selector.optional for selector in selectors) and not was_there:
+        return None
+    return Absent(Cause.NO_SUCH_METRIC, " + ".join(map(str, selectors)))
+
+
+@dataclass(slots=True)
+class ContainerRows:
+    """One container incarnation's figures."""
+
+    id: str
+    at: float = math.nan
+    numbers: dict[str, float] = field(default_factory=dict)
+
+
+ContainerKey = tuple[str, str, str]
+"""Namespace, pod and container name."""
+
+
+def container_rows(rows: Iterable[Row], scope: Scope) -> dict[ContainerKey, list[ContainerRows]]:
+    """The rows of a kubelet query, by container and cgroup."""
+    found: dict[ContainerKey, dict[str, ContainerRows]] = {}
+    for row in rows:
+        labels = row.metric
+        key = (labels.get(scope.namespace, ""), labels.get(scope.pod, ""), labels.get("container", ""))
+        group = labels.get("id", "")
+        of_container = found.setdefault(key, {})
+        figures = of_container.get(group)
+        if figures is None:
+            figures = of_container[group] = ContainerRows(group)
+        role = labels.get(MARK, "")
+        if role == "time":
+            figures.at = row.number
+        else:
+            figures.numbers[role] = row.number
+    return {key: list(of_container.values()) for key, of_container in found.items()}
+
+
+def container_sample(pod: Pod, container: str, found: Sequence[ContainerRows]) -> PodSample | Absent:
+    """The figures of the incarnation that runs now: its cgroup names the pod's uid, and no other is newer."""
+    own = [one for one in found if not math.isnan(one.at) and of_this_pod(one.id, pod.uid)]
+    if not own:
+        return Absent(Cause.NO_SUCH_METRIC, f"no kubelet figures of {pod.name}/{container}")
+    newest = max(own, key=lambda one: (one.at, bool(one.id)))
+    running = pod.container(container)
+    if running is not None and running.started_at and newest.at < running.started_at - CLOCKS_DIFFER_S:
+        return Absent(Cause.STALE, f"no kubelet figures since {pod.name}/{container} started")
+    sample = PodSample((pod.uid, newest.id), newest.at)
+    for role in (Role.CPU, Role.PERIODS, Role.THROTTLED, Role.PRESSURE):
+        if (number := newest.numbers.get(role.value)) is not None:
+            sample.counters[role] = checked(number, role.value)
+    for role in (Role.WORKING_SET, Role.MEMORY_USAGE, Role.PEAK_MEMORY):
+        if (number := newest.numbers.get(role.value)) is not None:
+            sample.gauges[role] = checked(number, role.value)
+    return sample
+
+
+def of_this_pod(group: str, uid: str) -> bool:
+    """Whether a cgroup path is of this pod; one that names no pod (``metrics/resource`` has no id) may be."""
+    return "pod" not in group or uid in group or uid.replace("-", "_") in group
+
+
+def _elsewhere(instance: str, ip: str) -> bool:
+    """Whether the target's address is certainly not the pod's."""
+    host = instance.rpartition(":")[0].strip("[]")
+    try:
+        have, own = ip_address(host), ip_address(ip)
+    except ValueError:
+        return False
+    return have.version == own.version and have != own
+
+
+def _port(instance: str) -> int | None:
+    written = instance.rpartition(":")[2]
+    return int(written) if written.isdigit() else None
+
+
+def _annotated(pod: Pod) -> int | None:
+    written = pod.annotations.get("prometheus.io/port", "")
+    return int(written) if written.isdigit() else None
+
+
+def unit_buckets(buckets: Mapping[str, float], unit: float) -> dict[float, float]:
+    """Counts by bound in seconds, from bounds as written."""
+    return {bound_of(written, unit): count for written, count in buckets.items()}

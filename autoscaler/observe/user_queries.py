@@ -1,0 +1,156 @@
+"""PromQL that users wrote: for a signal, or as an objective of its own. One query each, asked together.
+
+The value's age is computed by Prometheus from the newest sample of each selector in it: the oldest of them counts. A
+result that is no single number is no value; a query from a custom resource is confined to the policy's namespace.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import promql_parser
+
+from autoscaler.model.signal import Absent, Cause, Measured, Reading, Signals
+from autoscaler.model.workload import WorkloadRef
+from autoscaler.observe import promql
+from autoscaler.observe.names import resolve
+from autoscaler.observe.ports import Watched
+from autoscaler.observe.prometheus import Answer, Prometheus, QueryRefused, Unavailable
+from autoscaler.observe.queries import MARK
+
+SOURCE = "prometheus"
+
+
+@dataclass(frozen=True, slots=True)
+class UserReadings:
+    """Values by workload: of signals by field name of ``Signals``, of custom metrics by their name."""
+
+    signals: Mapping[WorkloadRef, Mapping[str, Reading]]
+    custom: Mapping[WorkloadRef, Mapping[str, Reading]]
+
+    def over(self, watched: Watched, signals: Signals) -> Signals:
+        """These values in the place of those found by name."""
+        own = self.signals.get(watched.ref, {})
+        return replace(
+            signals,
+            custom=self.custom.get(watched.ref, {}),
+            misses=own.get("misses", signals.misses),
+            requests=own.get("requests", signals.requests),
+            failures=own.get("failures", signals.failures),
+            in_flight=own.get("in_flight", signals.in_flight),
+        )
+
+
+class UserQueries:
+    """``confine``: whether a workload's queries may only read its own namespace."""
+
+    def __init__(self, prometheus: Prometheus, confine: Callable[[Watched], bool]) -> None:
+        self._prometheus = prometheus
+        self._confine = confine
+        self._written: dict[tuple[str, str], str | Absent] = {}
+
+    async def read(self, workloads: Sequence[Watched]) -> UserReadings:
+        signals: dict[WorkloadRef, dict[str, Reading]] = {}
+        custom: dict[WorkloadRef, dict[str, Reading]] = {}
+        work = []
+        for watched in workloads:
+            asked = resolve(watched.policy).queries
+            for name in ("misses", "requests", "failures", "in_flight"):
+                if query := getattr(asked, name):
+                    work.append((watched, name, query, signals))
+            work += [(watched, metric.name, metric.query, custom) for metric in watched.policy.spec.objective.metrics]
+        answers = await asyncio.gather(*(self._ask(watched, query) for watched, _, query, _ in work))
+        for (watched, name, _, into), reading in zip(work, answers, strict=True):
+            into.setdefault(watched.ref, {})[name] = _fitted(watched, name, reading, into is custom)
+        return UserReadings(signals, custom)
+
+    async def _ask(self, watched: Watched, query: str) -> Reading:
+        written = self._query(watched, query)
+        if isinstance(written, Absent):
+            return written
+        try:
+            answer = await self._prometheus.ask(written)
+        except QueryRefused as refused:
+            return Absent(Cause.REFUSED, str(refused)[:200], SOURCE)
+        except Unavailable as down:
+            return Absent(Cause.SOURCE_DOWN, str(down)[:200], SOURCE)
+        return value_of(answer, watched.policy.spec.signals.max_age)
+
+    def _query(self, watched: Watched, query: str) -> str | Absent:
+        namespace = watched.ref.namespace if self._confine(watched) else ""
+        kept = self._written.get((namespace, query))
+        if kept is None:
+            try:
+                promql.check(query)
+                kept = with_ages(promql.confined(query, namespace) if namespace else query)
+            except ValueError as wrong:
+                kept = Absent(Cause.REFUSED, str(wrong), SOURCE)
+            if len(self._written) > 4096:
+                self._written.clear()
+            self._written[namespace, query] = kept
+        return kept
+
+
+def with_ages(query: str) -> str:
+    """The query's value and, marked, the age of the newest sample of each selector in it."""
+    tree = promql_parser.parse(query)
+    scalar = isinstance(tree, promql_parser.NumberLiteral) or _is_scalar(query)
+    value = f"vector({query})" if scalar else f"({query}\n)"
+    terms = [f'label_replace({value}, "{MARK}", "value", "", "")']
+    shown = dict.fromkeys(promql.selector_text(selector) for selector in promql.selectors(query))
+    for place, text in enumerate(shown):
+        age = f"time() - max(timestamp({text}))"
+        terms.append(f'label_replace({age}, "{MARK}", "age {place}", "", "")')
+    return "\nor ".join(terms)
+
+
+def value_of(answer: Answer, max_age_s: float) -> Reading:
+    """The one number, or why there is none."""
+    values = [row for row in answer.rows if row.metric.get(MARK) == "value"]
+    ages = [row.number for row in answer.rows if row.metric.get(MARK, "").startswith("age")]
+    if not values:
+        return Absent(Cause.PARTIAL if answer.warnings else Cause.NO_SUCH_METRIC, "the result is empty", SOURCE)
+    if len(values) > 1:
+        return Absent(
+            Cause.CONTRADICTORY, f"{len(values)} series instead of one: aggregate with sum() or max()", SOURCE
+        )
+    value, age = values[0].number, max(ages, default=0.0)
+    if math.isnan(value):
+        return Absent(Cause.NAN, "the result is NaN", SOURCE)
+    if math.isinf(value):
+        return Absent(Cause.INFINITE, f"the result is {value}", SOURCE)
+    if age > max_age_s:
+        return Absent(Cause.STALE, f"its newest sample is {age:.0f}s old", SOURCE)
+    note = f"partial: {answer.warnings[0]}"[:160] if answer.warnings else ""
+    return Measured(value, max(0.0, age), coverage=0.99 if answer.warnings else 1.0, source=SOURCE, note=note)
+
+
+def _fitted(watched: Watched, name: str, reading: Reading, custom: bool) -> Reading:
+    """Reduced to what the policy compares: an AverageValue is divided by the ready pods; a share is in [0, 1]."""
+    if isinstance(reading, Absent):
+        return reading
+    if custom:
+        metric = next(one for one in watched.policy.spec.objective.metrics if one.name == name)
+        ready = sum(pod.active and pod.ready for pod in watched.pods)
+        if metric.target.type == "Value":
+            return reading
+        if not ready:
+            return Absent(Cause.NO_PODS, f"{name} can't be divided by the ready pods: there are none", SOURCE)
+        return replace(reading, value=reading.value / ready)
+    if reading.value < 0:
+        return Absent(Cause.NEGATIVE, f"the result is {reading.value:g}", SOURCE)
+    if name == "misses" and reading.value > 1.0:
+        return Absent(Cause.CONTRADICTORY, f"a share of misses is in [0, 1], the result is {reading.value:g}", SOURCE)
+    return reading
+
+
+def _is_scalar(query: str) -> bool:
+    """Whether the query's type is scalar: then ``vector()`` takes it and ``abs()`` doesn't."""
+    try:
+        promql_parser.parse(f"vector({query}\n)")
+    except ValueError:
+        return False
+    return True
