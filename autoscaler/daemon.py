@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+import os
+import secrets
+import socket
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -13,6 +16,7 @@ from autoscaler.act.apply import Applier
 from autoscaler.act.ports import Sink
 from autoscaler.act.show import PrintingSink
 from autoscaler.kube.errors import KubeError
+from autoscaler.kube.lease import Leadership
 from autoscaler.loop import ControlLoop, Routed, Tick
 from autoscaler.model.seen import Seen
 from autoscaler.narrate import Narrator
@@ -55,6 +59,11 @@ class Daemon:
         self._wanted: Policies | None = None
         self.port: int | None = None
         """Where the own HTTP server listens, once it does."""
+        self.leadership: Leadership | None = None
+        if settings.leader.elect and not settings.dry_run:  # a dry run writes nothing, a Lease neither
+            identity = f"{os.environ.get('POD_NAME') or socket.gethostname()}_{secrets.token_hex(4)}"
+            self.leadership = Leadership(parts.client, parts.namespace, settings.leader.name, identity)
+            parts.client.fence = self.leadership.remaining
         self.loop = ControlLoop(parts.observer, parts.source, self._applier(), parts.clock, policies.value)
         self.pause = PauseSwitch(parts.client, parts.namespace)
         self._last_tick = parts.clock.now()
@@ -62,7 +71,8 @@ class Daemon:
     def _applier(self) -> Applier:
         cluster: Sink = self._printer
         if not self.settings.dry_run:
-            cluster = Routed(ApiSink(self.parts.client), self._printer, lambda ref: self.loop.dry(ref))
+            valid = self.leadership.valid if self.leadership is not None else lambda: True
+            cluster = Routed(ApiSink(self.parts.client, valid=valid), self._printer, lambda ref: self.loop.dry(ref))
         limits = limits_of(self.settings)
         return Applier(cluster, clock=self.parts.clock.now, limits=limits, look=self.parts.look)
 
@@ -79,12 +89,58 @@ class Daemon:
                     tasks.create_task(self.parts.watch(), name="watch"),
                     tasks.create_task(self.pause.run(), name="watch the pause switch"),
                     tasks.create_task(self._reload(), name="reload files"),
+                    tasks.create_task(self._tell_health(), name="tell health"),
                 ]
-                await self._ticks(stop)
-                await self._wind_up()
+                await self._work(stop)
                 for task in lasting:
                     task.cancel()
         LOG.info("stopped")
+
+    async def _work(self, stop: asyncio.Event) -> None:
+        """Tick and wind up; where leadership is asked for, only while it is held."""
+
+        async def act() -> None:
+            await self._ticks(stop)
+            await self._wind_up()
+
+        if self.leadership is None:
+            await act()
+            return
+        leading = asyncio.ensure_future(self.leadership.run(act))
+        try:
+            while not leading.done():
+                await _first_of(stop, asyncio.wait({leading}, timeout=1.0))
+                if stop.is_set() and not self.leadership.valid():
+                    break  # a standby has nothing to wind up
+                if stop.is_set():
+                    await asyncio.wait({leading}, timeout=self.settings.shutdown + 5.0)
+                    break
+        finally:
+            leading.cancel()
+            await asyncio.wait({leading})
+            if not leading.cancelled() and (error := leading.exception()) is not None:
+                raise error
+
+    async def _tell_health(self) -> None:
+        """Leader or standby: whether the cluster is seen, and who acts."""
+        observer, leadership = self.parts.observer, self.leadership
+        while True:
+            age = observer.age()
+            seen = observer.synced and age <= BLIND_S
+            self.metrics.blind.set(not seen)
+            problems = "; ".join(observer.problems())
+            detail = f"seen {age:.0f}s ago" if math.isfinite(age) else "not seen yet"
+            self.health.say("cluster", seen, f"{detail}{'; ' if problems else ''}{problems}")
+            acts = leadership is None or leadership.valid()
+            self.metrics.leading.set(acts)
+            if leadership is not None:
+                who = "leading" if acts else f"standby, {leadership.holder or 'nobody'} leads"
+                self.health.say(
+                    "leader", True, f"{who}{'; ' if leadership.trouble else ''}{leadership.trouble}", needed=False
+                )
+            if not acts:
+                self._last_tick = self.parts.clock.now()
+            await asyncio.sleep(1.0)
 
     # -- ticks
 
@@ -131,7 +187,7 @@ class Daemon:
             self.loop.policies = _keep_equal(before, wanted)
 
     def _publish(self, tick: Tick) -> None:
-        metrics, observer = self.metrics, self.parts.observer
+        metrics = self.metrics
         metrics.ticks.inc()
         metrics.tick_seconds.observe(tick.took_s)
         metrics.decide_seconds.observe(tick.decided_s)
@@ -139,12 +195,6 @@ class Daemon:
         for one in tick.sent:
             metrics.sent(one.action, one.outcome.result.value)
         metrics.saw(tick.seen.subjects, tick.plans)
-        age = observer.age()
-        seen = observer.synced and age <= BLIND_S
-        metrics.blind.set(not seen)
-        problems = "; ".join(observer.problems())
-        detail = f"seen {age:.0f}s ago" if math.isfinite(age) else "not seen yet"
-        self.health.say("cluster", seen, f"{detail}{'; ' if problems else ''}{problems}")
         breaker = self.loop.applier.breaker(tick.seen.at)
         self.health.say("brakes", breaker is None, str(breaker or "free"), needed=False)
         self.health.say("pause", not self.loop.paused, "paused by a person" if self.loop.paused else "no", needed=False)

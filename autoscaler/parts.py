@@ -7,21 +7,29 @@ import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
 
 from autoscaler.act.brakes import FleetLimits
 from autoscaler.kube.client import KubeClient
 from autoscaler.kube.connect import find_access
 from autoscaler.kube.discovery import Discovery
+from autoscaler.kube.pace import READ
 from autoscaler.loop import Clock
 from autoscaler.model.policy import Policy
 from autoscaler.model.workload import Pod
 from autoscaler.observe.cluster import ClusterObserver, Scope
 from autoscaler.observe.fallback import Fallback
-from autoscaler.observe.policy_files import Policies
-from autoscaler.observe.ports import MetricSource
+from autoscaler.observe.kubelet import KubeletSource
+from autoscaler.observe.metrics_api import MetricsApiSource
+from autoscaler.observe.policy_files import POLICY_KIND, Policies
+from autoscaler.observe.ports import MetricSource, Watched
 from autoscaler.observe.resources import CustomResources
 from autoscaler.observe.scrape import ScrapeSource
 from autoscaler.settings import Settings
+
+FETCH_S: Final = 3.0
+"""Deadline of one page that is read through the API server."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +89,58 @@ async def opened(settings: Settings, *, epoch: float | None = None) -> AsyncIter
         access = find_access(settings.kubeconfig, settings.context, settings.server)
         client = await stack.enter_async_context(KubeClient(access, qps=settings.api.qps, burst=settings.api.burst))
         observer = ClusterObserver(client, Scope(namespace=settings.namespace), preset_container=container_of_preset)
-        scrape = await stack.enter_async_context(ScrapeSource(clock=asyncio.get_running_loop().time))
-        sources: list[MetricSource] = [scrape]
+        sources = await _sources(settings, client, stack)
         own = settings.leader.namespace or os.environ.get("POD_NAMESPACE") or client.namespace
         resources = CustomResources(client, settings.namespace) if settings.resources else None
         yield Parts(client, observer, Fallback(sources), Clock(epoch), own, resources)
+
+
+async def _sources(settings: Settings, client: KubeClient, stack: AsyncExitStack) -> list[MetricSource]:
+    """All sources of this process; each policy says in which order it asks them."""
+    clock = asyncio.get_running_loop().time
+
+    async def fetch(path: str) -> bytes:
+        return (await client.request("GET", path, deadline=FETCH_S, priority=READ)).expect(f"read {path}").body
+
+    sources: list[MetricSource] = [
+        await stack.enter_async_context(ScrapeSource(clock=clock)),
+        KubeletSource(fetch, clock=clock),
+        MetricsApiSource(fetch, clock=clock),
+    ]
+    told = settings.prometheus
+    if told.url is not None:
+        # Imported here: requests costs a tenth of a second and ten megabytes that not everybody needs.
+        from autoscaler.observe.prometheus import Prometheus, PrometheusSettings
+        from autoscaler.observe.prometheus_source import PrometheusSource
+
+        reached = PrometheusSettings(
+            url=told.url,
+            bearer_token_file=_path(told.token_file),
+            username=told.username,
+            password_file=_path(told.password_file),
+            ca_file=_path(told.ca_file),
+            client_certificate=(Path(told.certificate_file), Path(told.key_file))
+            if told.certificate_file and told.key_file
+            else None,
+            insecure_skip_verify=told.insecure,
+            headers=dict(header.split("=", 1) for header in told.headers),
+            query_s=told.timeout,
+            pod_label=told.pod_label,
+            namespace_label=told.namespace_label,
+            replica_labels=told.replica_labels,
+        )
+        door = await stack.enter_async_context(Prometheus(reached))
+        sources.append(PrometheusSource(door, clock=clock, confine=from_cluster))
+    return sources
+
+
+def _path(name: str | None) -> Path | None:
+    return Path(name) if name is not None else None
+
+
+def from_cluster(watched: Watched) -> bool:
+    """Whether the policy is a custom resource: whoever wrote it may not read what this process may."""
+    return watched.policy.origin.startswith(f"{POLICY_KIND} ")
 
 
 def limits_of(settings: Settings) -> FleetLimits:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, get_args, get_origin
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 from pydantic.alias_generators import to_camel
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
@@ -71,7 +71,26 @@ class PrometheusSettings(Part):
     password_file: ExistingFile | None = Field(None, description="File with that user's password.")
     ca_file: ExistingFile | None = Field(None, description="File with the CA that signed the server's certificate.")
     headers: Words = Field((), description="Extra headers, each NAME=VALUE (for example X-Scope-OrgID=team).")
-    timeout: Duration = Field(5.0, gt=0, le=120, description="Deadline of one query.")
+    timeout: Duration = Field(4.0, gt=0, le=120, description="Deadline of one query.")
+    certificate_file: ExistingFile | None = Field(
+        None, description="Client certificate, where the server asks for one."
+    )
+    key_file: ExistingFile | None = Field(None, description="Private key of that certificate.")
+    insecure: bool = Field(False, description="Don't check the server's certificate.")
+    pod_label: str = Field("pod", min_length=1, description="How the scrape configuration calls the pod.")
+    namespace_label: str = Field("namespace", min_length=1, description="How it calls the namespace.")
+    replica_labels: Words = Field((), description="Labels that tell copies of a highly available pair apart.")
+
+    @model_validator(mode="after")
+    def _together(self) -> PrometheusSettings:
+        if (self.certificate_file is None) != (self.key_file is None):
+            raise ValueError("certificateFile and keyFile belong together; name both or none")
+        if (self.username is None) != (self.password_file is None):
+            raise ValueError("username and passwordFile belong together; name both or none")
+        for header in self.headers:
+            if "=" not in header:
+                raise ValueError(f"header {header!r} has no value; write NAME=VALUE")
+        return self
 
 
 class HttpSettings(Part):

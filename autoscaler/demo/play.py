@@ -10,6 +10,8 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
+
 from autoscaler.demo import scene
 from autoscaler.demo.hpa import run_hpa
 from autoscaler.demo.meter import Meter, Score
@@ -46,6 +48,8 @@ async def play(show: Callable[[Now], None], *, length: float = scene.LENGTH_S) -
         }
         for cluster in clusters.values():
             await cluster.settled()
+            fleet = cluster.workload(scene.NAME).fleet  # only pods that come later have to load their model
+            fleet.service = msgspec.structs.replace(fleet.service, startup=scene.START_UP_S)
         policy = folder / "policy.yaml"
         policy.write_text(scene.POLICY)
         config = clusters[OURS].kubeconfig(folder / "config")

@@ -17,7 +17,7 @@ HPA_TARGET, HPA_MOST = 0.7, 16
 WORK_S = 0.04
 """CPU-seconds of a request."""
 START_UP_S = 15.0
-"""From the start of a container to Ready: loading the model."""
+"""From the start of a container to Ready: loading the model. The first pods have done so before the play begins."""
 
 POLICY = f"""\
 apiVersion: inference-autoscaler.dev/v1alpha1
@@ -67,7 +67,7 @@ def cluster_spec() -> ClusterSpec:
         workloads=[
             WorkloadSpec(
                 NAME, namespace=NAMESPACE, replicas=REPLICAS, cpu="1", memory="1Gi",
-                service=ServiceSpec(work=WORK_S, work_variation=0.3, threads=8, queue_limit=16, startup=START_UP_S),
+                service=ServiceSpec(work=WORK_S, work_variation=0.3, threads=8, queue_limit=16, startup=0.2),
                 load=LoadSpec(steps=[]),
             )
         ],
