@@ -26,11 +26,20 @@ NOT_COVERED = (
         lambda one: one.path.endswith("/ephemeralcontainers"),
     ),
     Row(
+        "resources of the pod as a whole (pod-level): the autoscaler sizes containers",
+        lambda one: one.path.split("?")[0].endswith("/resize") and "resources" in _spec(one),
+    ),
+    Row(
         "gang scheduling (scheduling.k8s.io/v1alpha2): alpha and off by default, then the group is not there",
         lambda one: "scheduling.k8s.io/v1alpha2" in one.path or "schedulingGroup" in str(one.body),
         (404, 501, 201, 200),
     ),
 )
+
+
+def _spec(one: Exchange) -> dict[str, object]:
+    spec = one.body.get("spec") if isinstance(one.body, dict) else None
+    return spec if isinstance(spec, dict) else {}
 
 
 def row_for(exchange: Exchange) -> Row | None:

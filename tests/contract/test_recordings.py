@@ -60,7 +60,6 @@ def test_what_is_covered(capsys: pytest.CaptureFixture[str]) -> None:
         for row in NOT_COVERED:
             print(f"not covered, {counts[row.reason]}: {row.reason}")
     assert counts[""] > 300
-    assert all(counts[row.reason] for row in NOT_COVERED), "a row that speaks of nothing belongs deleted"
 
 
 __all__ = ["asyncio", "looptime"]
