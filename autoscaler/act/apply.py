@@ -86,7 +86,7 @@ class Applier:
 
     ``sink`` is where patches go. ``limits``, ``look`` (the newest sight of a pod, None when it is gone) and ``learn``
     (told each object the server answers with) may be exchanged at any time. ``clock``: seconds on the tick's clock.
-    ``resources``: discovered resource names by (apiVersion, kind).
+    ``resources``: discovered resource names by (apiVersion, kind). ``minor``: the server's minor version once known.
     """
 
     def __init__(
@@ -104,6 +104,7 @@ class Applier:
         self.sink = sink
         self.limits = limits or FleetLimits()
         self.look = look
+        self.minor: int | None = None
         self.learn = learn
         self.resources = resources or {}
         self.follower = follower or Follower()
@@ -211,7 +212,7 @@ class Applier:
         signals = subject.view.signals.pods.get(pod.uid) if subject is not None else None
         scene = Scene(
             action, pod, ledger, now, signals, tick.at, tick.cpu.get(pod.node, 0), tick.memory.get(pod.node, 0),
-            tick.quota.get(pod.namespace, {}),
+            tick.quota.get(pod.namespace, {}), self.minor,
         )  # fmt: skip
         reason = preflight(scene)
         if reason is not None or isinstance(action, Revert):

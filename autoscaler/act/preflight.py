@@ -16,7 +16,7 @@ from autoscaler.model import quantity
 from autoscaler.model.plan import Ledger, LimitRangeView, Resize, Revert
 from autoscaler.model.reason import Code, Reason, because
 from autoscaler.model.signal import Measured, PodSignals
-from autoscaler.model.workload import Container, Pod, Qos, Resources
+from autoscaler.model.workload import Container, Pod, Qos, ResizeRestart, Resources
 
 USAGE_MAX_AGE_S: Final = 20.0
 """The kubelet samples memory every 10–15 s; an older sample can't speak for a shrink."""
@@ -35,6 +35,7 @@ class Scene:
 
     ``signals`` were taken at ``signals_at``; ``ledger`` counts what is committed on each node, this pod included.
     ``sent_*``: what was sent since the ledger was drawn, as requests on this node and by quota key in this namespace.
+    ``minor``: the server's minor version, where known.
     """
 
     action: Resize | Revert
@@ -46,6 +47,7 @@ class Scene:
     sent_cpu: int = 0
     sent_memory: int = 0
     sent_quota: Mapping[str, int] = field(default_factory=dict)
+    minor: int | None = None
 
     @property
     def container(self) -> Container:
@@ -183,9 +185,13 @@ def memory_shrink_safe(scene: Scene) -> Reason | None:
     The limit must clear the higher of usage and peak by the larger of 10 % and 32 MiB.
     """
     limit = scene.change.memory_limit
-    if limit is None or not _below(limit, scene.container.desired.memory_limit):
-        return None
     container, signals = scene.container, scene.signals
+    if limit is None or not _below(limit, container.desired.memory_limit):
+        return None
+    if scene.minor == 33 and container.memory_restart is ResizeRestart.NOT_REQUIRED:
+        return because(
+            Code.UNSUPPORTED, why="Kubernetes 1.33 refuses every decrease of a memory limit without a restart"
+        )
 
     def unsafe(usage: float | None, age: float | None, margin: float, why: str) -> Reason:
         return because(Code.MEMORY_UNSAFE, wanted=limit, usage=usage, age=age, margin=margin, why=why)
