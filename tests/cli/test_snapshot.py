@@ -1,3 +1,4 @@
+# ruff: noqa: E501
 """A snapshot holds a tick exactly, and nothing that is nobody's business."""
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ def seen(signals: Signals, within: float = 0.99, **pod: Any) -> Seen:
             "serving",
             f"resnet-{n}",
             f"uid-{n}",
-            (Container("server", size, size, size),),
+            (server,),
             node="n1",
             ready_at=1.0,
             **pod,

@@ -1,3 +1,4 @@
+# ruff: noqa: E501
 """A daemon, the whole real thing, beside an emulated cluster: over real HTTP, in virtual time."""
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def cluster_spec(rate: float, *, kubernetes: str = "1.36", node_cpu: str = "16",
             WorkloadSpec(
                 NAME, namespace=NAMESPACE, replicas=2, cpu="500m", memory="1Gi",
                 service=ServiceSpec(**{"work": 0.02, "threads": 16, "startup": 8.0} | service),
-                load=LoadSpec(steps=[(0.0, rate)]),
+                load=LoadSpec(steps=[(0.0, rate)]), annotations={"example.com/secret": "hunter2"},
             )
         ],
     )  # fmt: skip
