@@ -57,7 +57,7 @@ class CpuHistogram:
         if total <= 0.0:
             return 0.0
         partial = 0.0
-        for bucket, weight in enumerate(self._weights):
+        for bucket, weight in enumerate(self._weights):  # noqa: B007  its last value is the answer
             partial += weight
             if partial >= share * total:
                 break
