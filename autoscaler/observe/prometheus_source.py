@@ -61,7 +61,10 @@ class _Told:
 
 
 class PrometheusSource:
-    """``clock``: monotonic seconds. ``confine``: refs whose own queries are confined to their namespace."""
+    """``clock``: monotonic seconds. ``confine``: whether a workload's own queries may read only its namespace.
+
+    ``kubelet_every_s``: the kubelet's figures are asked for no more often.
+    """
 
     name = "prometheus"
 
@@ -71,7 +74,9 @@ class PrometheusSource:
         *,
         clock: Callable[[], float],
         confine: Callable[[Watched], bool] = lambda watched: False,
+        kubelet_every_s: float = KUBELET_EVERY_S,
     ) -> None:
+        self._kubelet_every_s = kubelet_every_s
         self._prometheus = prometheus
         self._clock = clock
         self._users = UserQueries(prometheus, confine)
@@ -308,7 +313,7 @@ class PrometheusSource:
             return {}
         new = {watched.ref for watched in workloads if ("kubelet", watched.ref) not in self._primed}
         elapsed = self._clock() - self._kubelet.asked_at
-        if new or elapsed >= KUBELET_EVERY_S or self._kubelet.why is not None:
+        if new or elapsed >= self._kubelet_every_s or self._kubelet.why is not None:
             await self._ask_kubelet(workloads, new)
             elapsed = self._clock() - self._kubelet.asked_at
         told = self._kubelet

@@ -41,7 +41,7 @@ class RealPrometheus:
 
     def scrape(self, targets: Sequence[dict[str, str]]) -> None:
         """Each target: ``__address__``, ``__metrics_path__`` and the labels its series get."""
-        written = [{"targets": [one["__address__"]], "labels": {k: v for k, v in one.items()}} for one in targets]
+        written = [{"targets": [one["__address__"]], "labels": dict(one)} for one in targets]
         fresh = self.targets.with_suffix(".new")
         fresh.write_text(json.dumps(written))
         fresh.replace(self.targets)
@@ -57,9 +57,9 @@ async def real_prometheus(folder: Path, *, interval: str = "200ms") -> AsyncIter
     targets.write_text("[]")
     config = folder / "prometheus.yml"
     config.write_text(CONFIG.format(targets=targets, interval=interval))
-    server = subprocess.Popen(
-        [BINARY, f"--config.file={config}", f"--storage.tsdb.path={folder / 'tsdb'}",
-         f"--web.listen-address=127.0.0.1:{port}", "--log.level=error"],
+    server = await asyncio.create_subprocess_exec(
+        BINARY, f"--config.file={config}", f"--storage.tsdb.path={folder / 'tsdb'}",
+        f"--web.listen-address=127.0.0.1:{port}", "--log.level=error",
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
     url = f"http://127.0.0.1:{port}"
@@ -76,7 +76,7 @@ async def real_prometheus(folder: Path, *, interval: str = "200ms") -> AsyncIter
         yield RealPrometheus(url, targets)
     finally:
         server.terminate()
-        server.wait(10)
+        await asyncio.wait_for(server.wait(), 10)
 
 
 async def until(

@@ -24,6 +24,8 @@ class Server:
     failed: list[float] = field(default_factory=list)
     in_flight: float = 0
     cpu_s: float = 0.0
+    periods: int = 0
+    throttled: int = 0
     memory: float = 100e6
 
     def serve(self, count: int, latency: float) -> None:
