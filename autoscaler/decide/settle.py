@@ -11,7 +11,7 @@ from autoscaler.decide.sizes import resized, unchanged
 from autoscaler.decide.standing import Member
 from autoscaler.model.plan import Action, Grant, Plan, Resize, Revert, Scale
 from autoscaler.model.reason import Code, Reason, because
-from autoscaler.model.workload import ResizeState, Resources
+from autoscaler.model.workload import Attempt, ResizeState, Resources
 
 UNGRANTED = frozenset({ResizeState.DEFERRED, ResizeState.INFEASIBLE, ResizeState.TIMED_OUT})
 
@@ -55,11 +55,17 @@ def settle(case: Case, grant: Grant, now: float) -> tuple[Plan, History]:
 
 
 def _revert(case: Case, member: Member) -> Revert | None:
-    """Back to the allocated values when the pod's desired size was not granted."""
+    """Back to the allocated values when *our* resize was not granted; what others asked for is theirs.
+
+    What is granted stays, but for one case: a memory shrink that the kubelet refuses to apply (Error) goes back,
+    for it blocks every other change of the pod, and a restart would come back at the small limit.
+    """
     pod, container = member.pod, member.container
     attempt = pod.attempt
-    waiting = pod.resize_pending != "" or (attempt is not None and attempt.state in UNGRANTED)
-    if not waiting or (attempt is not None and attempt.granted):
+    if attempt is None or attempt.reverts is not None:
+        return None
+    stuck = attempt.state is ResizeState.ERROR and _shrinks_memory(attempt)
+    if not stuck and (attempt.granted or attempt.state not in UNGRANTED):
         return None
     back = container.actual or container.allocated
     if back is None:
@@ -71,11 +77,18 @@ def _revert(case: Case, member: Member) -> Revert | None:
         memory_request=back.memory_request if back.memory_request != desired.memory_request else None,
         memory_limit=back.memory_limit if back.memory_limit != desired.memory_limit else None,
     )
+    if stuck:
+        after = Resources(memory_request=after.memory_request, memory_limit=after.memory_limit)
     if unchanged(after):
         return None
-    why = pod.resize_pending_message or pod.resize_pending or (str(attempt.state) if attempt else "")
+    why = pod.resize_pending_message or pod.resize_pending or attempt.message or str(attempt.state)
     reason = because(Code.REVERT, wanted=f"{member.size}m", why=why)
     return Revert(case.ref, pod, container.name, desired, after, reason, attempt)
+
+
+def _shrinks_memory(attempt: Attempt) -> bool:
+    before, after = attempt.before, attempt.wanted.memory_limit
+    return before is not None and before.memory_limit is not None and after is not None and after < before.memory_limit
 
 
 def _scale(case: Case, grant: Grant) -> list[Action]:
