@@ -48,8 +48,9 @@ format: setup ## Put the source into shape
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
-crds: setup ## Write manifests/crds from the policy model
+crds: setup ## Write manifests/crds and docs/policy.md from the policy model
 	@$(BIN)/autoscaler crds --output manifests/crds
+	@$(BIN)/autoscaler crds --reference > docs/policy.md
 
 lock: setup ## Resolve the dependencies anew into the lock files (asks the package index)
 	@command -v $(BIN)/uv >/dev/null || $(PIP) install uv

@@ -6,14 +6,18 @@ import argparse
 from pathlib import Path
 
 from autoscaler.cli import OK, Wrong
-from autoscaler.render import crd
+from autoscaler.render import crd, reference
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--output", metavar="FOLDER", help="write one file each here; default: print them all")
+    parser.add_argument("--reference", action="store_true", help="print the page that lists every field instead")
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.reference:
+        print(reference.page(), end="")
+        return OK
     if args.output is None:
         print("---\n".join(crd.text(definition) for definition in crd.definitions().values()), end="")
         return OK

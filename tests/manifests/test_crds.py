@@ -19,7 +19,7 @@ from pydantic import ValidationError
 
 from autoscaler.model import quantity
 from autoscaler.model.policy import BudgetSpec, PolicySpec
-from autoscaler.render import crd
+from autoscaler.render import crd, reference
 
 FOLDER = Path(__file__).parents[2] / "manifests" / "crds"
 DEFINITIONS = crd.definitions()
@@ -106,6 +106,11 @@ def schemas(schema: Mapping[str, Any], where: str = "spec") -> Iterator[tuple[st
 @pytest.mark.parametrize("name", sorted(DEFINITIONS))
 def test_the_files_are_what_the_model_says(name: str) -> None:
     assert (FOLDER / name).read_text(encoding="utf-8") == crd.text(DEFINITIONS[name]), "stale: run make crds"
+
+
+def test_the_page_of_all_fields_is_what_the_model_says() -> None:
+    page = (FOLDER.parents[1] / "docs" / "policy.md").read_text(encoding="utf-8")
+    assert page == reference.page(), "stale: run make crds"
 
 
 def test_no_other_file_lies_beside_them() -> None:
