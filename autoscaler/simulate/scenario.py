@@ -25,7 +25,7 @@ class Serving:
 
     service: Service = FARO_SERVICE
     wait: Service = NO_WAIT
-    threads: int = 16
+    threads: int = 64
     parallelism: float = 1.0
     balance: str = "shared"
     queue_limit: int = 1_000_000
