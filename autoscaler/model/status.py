@@ -75,7 +75,7 @@ class PolicyStatus(Spec):
     """status of an InferenceAutoscaler."""
 
     observed_generation: int | None = Field(None, description="Generation of the resource that was last read.")
-    target: str | None = Field(None, description="Kind and name of the target.")
+    target: str | None = Field(None, description="Kind and name of the target.", max_length=512)
     cpu: str | None = Field(None, description="CPU of a pod's sized container, now.")
     objective: ObjectiveStatus | None = Field(None, description="The objective next to what was measured.")
     containers: tuple[ContainerStatus, ...] = Field((), description="Sizes wanted, desired and actual.")

@@ -11,9 +11,9 @@ from autoscaler.render.schema import Schema, object_schema
 HEADER = """\
 # Every field of a policy
 
-Generated from `autoscaler/model` by `make crds`; don't edit. Amounts are written as Kubernetes writes them (`500m`, `2`,
-`1Gi`), durations as `500ms`, `30s`, `1m30s`, shares as `99%`. A field without a default may be left out unless it is
-marked required.
+Generated from `autoscaler/model` by `make crds`; don't edit. Amounts are written as Kubernetes writes them (`500m`,
+`2`, `1Gi`), durations as `500ms`, `30s`, `1m30s`, shares as `99%`. A field without a default may be left out unless it
+is marked required.
 """
 
 
