@@ -84,6 +84,10 @@ class Follower:
             if record.open
         }
 
+    def take_over(self) -> None:
+        """Someone else may have acted meanwhile: what is under way at the next sight of each workload is adopted."""
+        self._met.clear()
+
     def ended(self) -> tuple[Record, ...]:
         """Those that came to their end since this was last asked, each once."""
         ended, self._ended = tuple(self._ended), []
@@ -153,7 +157,8 @@ class Follower:
     def _adopt(self, subject: Subject, now: float) -> None:
         view, timeout = subject.view, float(subject.policy.spec.resize.timeout_seconds)
         for pod in view.pods:
-            if pod.uid not in self._records and view.container:
+            known = self._records.get(pod.uid)
+            if (known is None or not known.open) and view.container:
                 record = adopt(
                     pod, workload=view.ref, container=view.container, manager=self._manager, now=now, timeout=timeout
                 )

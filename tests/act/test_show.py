@@ -9,10 +9,11 @@ import pytest
 import yaml
 
 from autoscaler.act.patches import of_plan
+from autoscaler.act.rehearse import rehearse
 from autoscaler.act.show import FORMATS, render
 from autoscaler.model.plan import AnnotatePod, Evict, Scale
 from autoscaler.model.workload import Resources, TargetRef
-from tests.act.made import REF, WHY, plan, pod, resize
+from tests.act.made import REF, WHY, plan, pod, resize, seen, view
 
 ONE = pod()
 PATCHES = of_plan(
@@ -85,3 +86,10 @@ def test_no_patch_is_no_surprise(form: str) -> None:
 def test_an_unknown_form_names_the_known_ones() -> None:
     with pytest.raises(ValueError, match="table, json, yaml, kubectl, kyaml"):
         render([], "xml")
+
+
+async def test_a_rehearsal_holds_back_what_would_not_be_sent() -> None:
+    good, bad = resize(ONE, Resources(cpu_request=1000, cpu_limit=2000)), resize(pod(name="b"), Resources(cpu_limit=1))
+    rehearsed = await rehearse([plan(good, bad)], seen(view(ONE, pod(name="b"))))
+    assert [patch.action for patch in rehearsed.patches] == [good]
+    assert [one.action for one in rehearsed.held] == [bad]
