@@ -13,7 +13,7 @@ LOCK := $(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 -
 	--no-emit-index-url --no-header --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint types format crds lock clean
+.PHONY: help setup bench-watch demo test lint types format crds lock clean
 
 help: ## Say what there is
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1|/' | column -t -s '|'
@@ -51,6 +51,9 @@ format: setup ## Put the source into shape
 crds: setup ## Write manifests/crds and docs/policy.md from the policy model
 	@$(BIN)/autoscaler crds --output manifests/crds
 	@$(BIN)/autoscaler crds --reference > docs/policy.md
+
+bench-watch: setup ## Measure what seeing a large cluster costs
+	@$(BIN)/python benches/watch.py
 
 lock: setup ## Resolve the dependencies anew into the lock files (asks the package index)
 	@command -v $(BIN)/uv >/dev/null || $(PIP) install uv

@@ -196,12 +196,13 @@ class ClusterObserver:
         claims: dict[tuple[str, TargetRef], list[Policy]] = {}
         for policy in policies:
             claims.setdefault((policy.ref.namespace, policy.target), []).append(policy)
-        age = min(self.age(), 1e9)
+        # In whole seconds, so that views of a cluster that is heard all the time are handed out as they are.
+        age = float(int(min(self.age(), 1e9)))
         subjects = []
         extra: dict[str, tuple[int, int]] = {}
         for policy in policies:
-            view = self._view(policy, claims[policy.ref.namespace, policy.target], attempts, attempted, extra)
-            subjects.append(Subject(replace(view, seen_age_s=age), policy))
+            view = self._view(policy, claims[policy.ref.namespace, policy.target], attempts, attempted, extra, age)
+            subjects.append(Subject(view, policy))
         if len(self._kept) > len(policies):
             live = {policy.ref for policy in policies}
             self._kept = {ref: kept for ref, kept in self._kept.items() if ref in live}
@@ -215,6 +216,7 @@ class ClusterObserver:
         attempts: Mapping[str, Attempt],
         attempted: set[str],
         extra: dict[str, tuple[int, int]],
+        age: float,
     ) -> WorkloadView:
         target = self.target(policy.ref.namespace, policy.target)
         rival = next((p for p in claims if p.ref != policy.ref), None)
@@ -227,6 +229,8 @@ class ClusterObserver:
         if kept is None or kept.policy is not policy or kept.stamp != stamp:
             kept = _Kept(policy, stamp, self._build(policy, target, rival))
             self._kept[policy.ref] = kept
+        if kept.view.seen_age_s != age:
+            kept.view, kept.with_attempts = replace(kept.view, seen_age_s=age), None
         if root not in attempted:
             return kept.view
         return self._with_attempts(kept, attempts, extra)
