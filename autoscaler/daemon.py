@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import math
 import os
@@ -15,6 +16,7 @@ from autoscaler.act.api import ApiSink
 from autoscaler.act.apply import Applier
 from autoscaler.act.ports import Sink
 from autoscaler.act.show import PrintingSink
+from autoscaler.kube.discovery import server_version
 from autoscaler.kube.errors import KubeError
 from autoscaler.kube.lease import Leadership
 from autoscaler.loop import ControlLoop, Routed, Tick
@@ -24,6 +26,7 @@ from autoscaler.observe.policy_files import Policies
 from autoscaler.parts import Parts, limits_of
 from autoscaler.pause import PauseSwitch
 from autoscaler.reload import Reloading
+from autoscaler.reporter import Reporter, remembered
 from autoscaler.serve.health import Health
 from autoscaler.serve.http import serving
 from autoscaler.serve.metrics import OwnMetrics
@@ -33,6 +36,8 @@ LOG = logging.getLogger("autoscaler.daemon")
 SYNC_S = 30.0
 """How long the first tick waits for the first sight of the cluster; later it holds still and says why."""
 BLIND_S = 60.0
+LEARN_S = 60.0
+"""After a start, and for a new policy, nothing shrinks before the load was watched for this long."""
 STUCK_TICKS = 10
 """Without a finished tick for this many intervals (and half a minute) the process counts as dead."""
 
@@ -66,6 +71,9 @@ class Daemon:
             parts.client.fence = self.leadership.remaining
         self.loop = ControlLoop(parts.observer, parts.source, self._applier(), parts.clock, policies.value)
         self.pause = PauseSwitch(parts.client, parts.namespace)
+        self.loop.begin = lambda policy: remembered(policy, parts, parts.clock.now() + LEARN_S)
+        instance = os.environ.get("POD_NAME") or socket.gethostname()
+        self.reporter = None if settings.dry_run else Reporter(parts, instance)
         self._last_tick = parts.clock.now()
 
     def _applier(self) -> Applier:
@@ -100,8 +108,14 @@ class Daemon:
         """Tick and wind up; where leadership is asked for, only while it is held."""
 
         async def act() -> None:
-            await self._ticks(stop)
-            await self._wind_up()
+            reporting = asyncio.ensure_future(self.reporter.run()) if self.reporter is not None else None
+            try:
+                await self._ticks(stop)
+                await self._wind_up()
+            finally:
+                if reporting is not None:
+                    reporting.cancel()
+                    await asyncio.wait({reporting})
 
         if self.leadership is None:
             await act()
@@ -150,6 +164,7 @@ class Daemon:
             for problem in self.parts.observer.problems():
                 LOG.warning("the cluster is not seen", extra={"fields": {"why": problem}})
         await self._learn_names()
+        self.loop.applier.follower.take_over()  # another leader may have acted meanwhile
         due = _next(self.parts.clock.now(), self.settings.interval)
         while not stop.is_set():
             await _first_of(stop, asyncio.sleep(max(0.0, due - self.parts.clock.now())))
@@ -175,6 +190,8 @@ class Daemon:
         self._last_tick = self.parts.clock.now()
         self._publish(tick)
         self._narrator.tell(tick)
+        if self.reporter is not None:
+            self.reporter.tell(tick, self.loop.past, self._files)
         self._printer.taken()
         if self._on_tick is not None:
             self._on_tick(tick)
@@ -205,6 +222,7 @@ class Daemon:
     async def _learn_names(self) -> None:
         try:
             self.loop.applier.resources = await self.parts.resource_names(self.loop.policies)
+            self.loop.applier.minor = (await server_version(self.parts.client)).minor
         except KubeError as error:
             LOG.warning("kinds can't be discovered, the usual plurals are taken", extra={"fields": {"why": str(error)}})
 
@@ -220,6 +238,10 @@ class Daemon:
             await asyncio.sleep(0.25)
             cluster = self.parts.observer.view(self.loop.policies.policies, {})
             follower.watch(Seen(self.parts.clock.now(), cluster.subjects, cluster.ledger))
+        if self.reporter is not None:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(2.0):
+                    await self.reporter.finish()
         for record in follower.records.values():
             if record.open:
                 LOG.warning("handed over unfinished", extra={"fields": {

@@ -87,6 +87,8 @@ class ControlLoop:
         self.past: dict[WorkloadRef, History] = {}
         self.paused = False
         """A person has paused everything."""
+        self.begin: Callable[[Policy], History] = lambda policy: History()
+        """What the memory of a workload that was not known before starts with."""
 
     def dry(self, ref: WorkloadRef) -> bool:
         """Whether this workload's plans are only shown."""
@@ -107,6 +109,9 @@ class ControlLoop:
     async def tick(self) -> Tick:
         """Observe, decide, act."""
         began = self.clock.now()
+        for policy in self.policies.policies:
+            if policy.ref not in self.past:
+                self.past[policy.ref] = self.begin(policy)
         before = dict(self.past)
         seen = self.applier.watch(await self.observe())
         started = time.perf_counter()

@@ -45,6 +45,8 @@ class Subresources:
     def handle(self, call: Call, target: Target) -> Answer:
         """Raises Refused."""
         if target.verb == "patch" and call.content_type.startswith(patch.APPLY):
+            if target.subresource == "status" and target.kind.custom:
+                return self._apply_status(call, target)
             raise not_covered("server-side apply, because it keeps no field ownership")
         match target.subresource:
             case "resize":
@@ -197,6 +199,19 @@ class Subresources:
         after = stored.thaw()
         if "status" in wanted:
             after["status"] = wanted["status"]
+        return Answer(200, api.shown(kind, api.save(kind, stored, after, options)))
+
+    def _apply_status(self, call: Call, target: Target) -> Answer:
+        """Server-side apply by the one manager that owns the status: what it leaves out goes, but conditions are a map
+        by type and those of others stay."""
+        api, kind = self.api, target.kind
+        options = write_options(call, "patch")
+        stored = api.find(target)
+        after = stored.thaw()
+        status = dict(read_body(call).get("status") or {})
+        said = {one["type"]: one for one in status.get("conditions") or ()}
+        others = [one for one in (after.get("status") or {}).get("conditions") or () if one.get("type") not in said]
+        after["status"] = status | ({"conditions": [*others, *said.values()]} if said or others else {})
         return Answer(200, api.shown(kind, api.save(kind, stored, after, options)))
 
     # -- eviction

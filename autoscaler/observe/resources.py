@@ -114,6 +114,10 @@ class CustomResources:
         """What can't be seen, each as one sentence."""
         return tuple(f"{each.kind.name} are not read: {each.trouble}" for each in self._reflectors if each.trouble)
 
+    def seen(self) -> tuple[ResourceSeen, ...]:
+        """All resources as they stand, obeyed or not."""
+        return tuple(self._store.items.values())
+
     def mixed(self, files: Policies = _NO_FILES) -> Obeyed:
         """Everything to be obeyed now. A file wins over a resource of the same name or target, an older resource over a
         younger one; the other is refused and told so."""

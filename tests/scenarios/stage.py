@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import Any
 
 from autoscaler import settings as tree
 from autoscaler.daemon import Daemon
+from autoscaler.emulate.authorize import Rule
 from autoscaler.emulate.cluster import ClusterSpec, EmulatedCluster, LoadSpec, NodeSpec, ServiceSpec, WorkloadSpec
 from autoscaler.loop import Tick
 from autoscaler.observe import policy_files
@@ -93,12 +94,17 @@ def _cores(text: str) -> float:
 
 @asynccontextmanager
 async def staged(
-    spec: ClusterSpec, tmp_path: Path, *, policy: str = POLICY, token: str | None = None, **settings: Any
-) -> AsyncIterator[Stage]:
+    spec: ClusterSpec, tmp_path: Path, *, policy: str = POLICY, token: str | None = None, rules: Sequence[Rule] = (),
+    spaces: Sequence[str] = (), **settings: Any,
+) -> AsyncIterator[Stage]:  # fmt: skip
     """The cluster is settled and the daemon ticks every second; both end with the block."""
     file = tmp_path / "policy.yaml"
     file.write_text(policy)
     async with EmulatedCluster(spec) as cluster:
+        for name in spaces:
+            cluster.plane.add_namespace(name)
+        if token and rules:
+            cluster.add_user(token, token=token, rules=rules)
         await cluster.settled()
         config = cluster.kubeconfig(tmp_path / "config", **({"token": token} if token else {}))
         chosen, _ = tree.load(None, {}, kubeconfig=str(config), policy=(str(file),),  # as flags would

@@ -1,0 +1,174 @@
+"""What people are told in the cluster: Events on the target and its policy, and the status of custom resources.
+
+Nothing here is waited for by a tick, and nothing of it is written in a dry run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from autoscaler.act.apply import Sent
+from autoscaler.act.ports import Result
+from autoscaler.act.sizes import changes, overlay, spell
+from autoscaler.decide.history import History, compact, restore
+from autoscaler.kube.events import EventWriter, Occurrence, Regarding
+from autoscaler.kube.report import refused_status, status_of
+from autoscaler.kube.status import StatusWriter
+from autoscaler.loop import Tick
+from autoscaler.model.plan import Action, AnnotatePod, Evict, Resize, Revert, Scale
+from autoscaler.model.policy import API_VERSION, Mode, Policy
+from autoscaler.model.reason import Code, Reason
+from autoscaler.model.seen import Subject
+from autoscaler.model.workload import WorkloadRef
+from autoscaler.observe.policy_files import POLICY_KIND, Policies
+from autoscaler.observe.resources import Obeyed
+from autoscaler.parts import Parts
+
+NOTABLE: Final = frozenset(
+    {Code.NO_SIGNAL, Code.STALE, Code.NOT_CPU_BOUND, Code.INELASTIC, Code.UNREACHABLE, Code.AT_MAX, Code.NODE_FULL,
+     Code.QUOTA, Code.LIMIT_RANGE, Code.BUDGET, Code.LEAK, Code.MEMORY_UNSAFE, Code.NOT_COMING, Code.OTHER_OWNER,
+     Code.BREAKER, Code.UNSUPPORTED, Code.HELD}
+)  # fmt: skip
+"""States that a person should hear of when they begin."""
+QUIET_S: Final = 300.0
+"""A state that went away for less than this has not begun anew."""
+
+
+class Reporter:
+    """``instance`` names this process. ``run`` writes; ``tell`` only takes note."""
+
+    def __init__(self, parts: Parts, instance: str) -> None:
+        self._parts = parts
+        self.events = EventWriter(parts.client, instance)
+        self.statuses = StatusWriter(parts.client)
+        self._heard: dict[tuple[WorkloadRef, Code], float] = {}
+
+    async def run(self) -> None:
+        """Write until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self.events.run(), name="write events")
+            if self._parts.resources is not None:
+                tasks.create_task(self.statuses.run(), name="write statuses")
+
+    async def finish(self) -> None:
+        """Write what waits, at the end."""
+        await self.events.flush()
+        if self._parts.resources is not None:
+            await self.statuses.write_due()
+
+    def tell(self, tick: Tick, histories: Mapping[WorkloadRef, History], files: Policies) -> None:
+        """Take note of one tick."""
+        subjects = {subject.view.ref: subject for subject in tick.seen.subjects}
+        by_workload: dict[WorkloadRef, list[Sent]] = {}
+        for one in tick.sent:
+            by_workload.setdefault(one.action.workload, []).append(one)
+        for ref, sent in by_workload.items():
+            if ref in subjects:
+                self._acted(subjects[ref], sent)
+        for ref, plan in tick.plans.items():
+            if ref in subjects:
+                for reason in (plan.reason, *plan.holds):
+                    if reason is not None and reason.code in NOTABLE:
+                        self._began(subjects[ref], reason, tick.seen.at)
+        if self._parts.resources is not None:
+            self._say_statuses(self._parts.resources.mixed(files), subjects, tick, histories)
+
+    def _say_statuses(
+        self,
+        obeyed: Obeyed,
+        subjects: Mapping[WorkloadRef, Subject],
+        tick: Tick,
+        histories: Mapping[WorkloadRef, History],
+    ) -> None:
+        for ref, resource in obeyed.resources.items():
+            subject, plan = subjects.get(ref), tick.plans.get(ref)
+            self.statuses.seed(ref, resource.status)
+            if subject is not None and plan is not None:
+                history = histories.get(ref)
+                learned = learned_text(history) if history is not None else None
+                self.statuses.offer(ref, status_of(subject.view, subject.policy, plan, tick.seen.at, learned))
+        assert self._parts.resources is not None
+        for resource in self._parts.resources.seen():
+            problem = obeyed.refused.get(resource.uid)
+            if problem is not None and resource.kind == POLICY_KIND:
+                self.statuses.seed(resource.ref, resource.status)
+                self.statuses.offer(resource.ref, refused_status(resource.generation, problem, tick.seen.at))
+
+    def _acted(self, subject: Subject, sent: list[Sent]) -> None:
+        """One Event for all that was done alike, in one tick, for one reason."""
+        alike: dict[tuple[str, str, str, bool], list[Action]] = {}
+        for one in sent:
+            fine = one.outcome.result in (Result.ACCEPTED, Result.UNCHANGED)
+            if isinstance(one.action, AnnotatePod) or one.outcome.result in (Result.SKIPPED, Result.PRINTED):
+                continue
+            why = one.action.reason.text if fine else f"{one.outcome.result.value}: {one.outcome.message}"
+            alike.setdefault((_change(one.action), one.action.reason.code.value, why, fine), []).append(one.action)
+        for (change, code, why, fine), actions in alike.items():
+            pods = "" if isinstance(actions[0], Scale) else f" of {len(actions)} pod{'s' if len(actions) > 1 else ''}"
+            verb = type(actions[0]).__name__
+            note = f"{change}{pods}: {why}" if fine else f"{change}{pods} was refused: {why}"
+            self._write(subject, code if fine else f"{verb}Refused", verb, note, warning=not fine)
+
+    def _began(self, subject: Subject, reason: Reason, now: float) -> None:
+        key = (subject.view.ref, reason.code)
+        last = self._heard.get(key)
+        self._heard[key] = now
+        if last is None or now - last > QUIET_S:
+            self._write(subject, reason.code.value, "Hold", reason.text, warning=True)
+
+    def _write(self, subject: Subject, reason: str, action: str, note: str, *, warning: bool) -> None:
+        view, policy = subject.view, subject.policy
+        if policy.spec.mode is Mode.DRY_RUN:
+            return  # an Event about what was not done would mislead
+        target = self._parts.observer.target(view.ref.namespace, view.target)
+        about = Regarding(
+            view.target.api_version,
+            view.target.kind,
+            view.ref.namespace,
+            view.target.name,
+            target.uid if target else "",
+        )
+        places = [about]
+        if self._parts.resources is not None and policy.origin.startswith(f"{POLICY_KIND} "):
+            resource = next((r for r in self._parts.resources.seen() if r.ref == view.ref), None)
+            if resource is not None:
+                places.append(Regarding(API_VERSION, POLICY_KIND, view.ref.namespace, view.ref.name, resource.uid))
+        for place in places:
+            self.events.tell(Occurrence(place, reason, action, note, "Warning" if warning else "Normal"))
+
+
+def _change(action: Action) -> str:
+    match action:
+        case Resize() | Revert():
+            change = changes(action.before, action.after)
+            verb = "resized" if isinstance(action, Resize) else "reverted"
+            return f"{verb} {spell(action.before)} to {spell(overlay(action.before, change))}"
+        case Scale():
+            return f"scaled from {action.before} to {action.after} replicas"
+        case Evict():
+            return "evicted"
+        case AnnotatePod():
+            return "annotated"
+
+
+def learned_text(history: History) -> str:
+    """What was learned, as the status carries it over a restart."""
+    return json.dumps(compact(history), separators=(",", ":"), sort_keys=True)
+
+
+def remembered(policy: Policy, parts: Parts, learning_until: float) -> History:
+    """What this workload's memory starts with: what its resource's status kept; nothing shrinks until then."""
+    kept: dict[str, Any] = {}
+    if parts.resources is not None:
+        status = next((r.status for r in parts.resources.seen() if r.ref == policy.ref), {})
+        try:
+            found = json.loads(status.get("learned") or "{}")
+            kept = found if isinstance(found, dict) else {}
+        except ValueError:
+            kept = {}
+    return msgspec.structs.replace(restore(kept), learning_until=learning_until)
