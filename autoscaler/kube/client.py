@@ -369,7 +369,7 @@ def _plain_words(error: BaseException) -> str:
         return "no answer in time"
     if isinstance(error, ssl.SSLError):
         return f"TLS: {error}"
-    return " ".join(str(error).split()) or type(error).__name__
+    return " ".join(str(error).replace(" ssl:default", "").split()) or type(error).__name__
 
 
 def _stamp(path: str | None) -> object:

@@ -146,7 +146,8 @@ class Reflector(Generic[T]):
 
     ``synced``: a full list was read. ``settled``: that, or it is known that there will be none. ``heard_at``: when the
     server last said anything on this watch. ``watching``: a connection is open. ``trouble``: why it doesn't see, as a
-    sentence; empty when it does. ``barred``: the kind may not be read or doesn't exist here.
+    sentence; empty when it does. ``barred``: the kind may not be read, or doesn't exist here
+    (``missing``).
     """
 
     def __init__(
@@ -160,6 +161,7 @@ class Reflector(Generic[T]):
         self.watching = False
         self.trouble = ""
         self.barred = False
+        self.missing = False
         self.lists = 0
         self.unreadable: dict[str, str] = {}
         """Objects that can't be read, by namespace/name, with the reason; they are left out."""
@@ -191,7 +193,7 @@ class Reflector(Generic[T]):
             if error.refusal.status == 401:  # a token that expired comes back; a missing right doesn't, by itself
                 self._failed(str(error))
                 return False
-            self.barred = True
+            self.barred, self.missing = True, isinstance(error, NotFound)
             self.settled.set()
             self._since = None
             self._failed(str(error))
@@ -208,7 +210,7 @@ class Reflector(Generic[T]):
 
     def _failed(self, text: str) -> None:
         if text != self.trouble:
-            _log.log(logging.INFO if self.barred else logging.WARNING, "%s", text)
+            _log.info("%s", text)
         self.trouble = text
 
     def _pause(self, failures: int) -> float:
@@ -237,7 +239,7 @@ class Reflector(Generic[T]):
         self._whole = False
         self.store.replace(found)
         self._since = version
-        self.barred = False
+        self.barred = self.missing = False
         self.trouble = ""
         self.synced.set()
         self.settled.set()

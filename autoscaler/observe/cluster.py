@@ -6,6 +6,7 @@ Pods belong to a target by the chain of owner references, never by a selector al
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
@@ -27,6 +28,7 @@ from autoscaler.observe.known import Known, Share
 from autoscaler.observe.ledger import Books
 from autoscaler.observe.views import Surroundings, hold_for_target, view_of
 
+_log = logging.getLogger(__name__)
 HEARTBEAT_S = 5.0
 """A quiet watch is vouched for by asking the server for a sign of life this often."""
 
@@ -77,6 +79,7 @@ class ClusterObserver:
         self._preset_container = preset_container
         self._kept: dict[WorkloadRef, _Kept] = {}
         self._beat_at: float | None = None
+        self._lost = False
 
         self.known = Known()
         self._books = Books(self.known.commitments, self.known.nodes, self.known.quotas, self.known.limits)
@@ -149,13 +152,21 @@ class ClusterObserver:
     def problems(self) -> tuple[str, ...]:
         """What can't be seen, each as one sentence; empty when all is well."""
         needed = tuple(r.trouble for r in self._needed if r.trouble)
-        barred = tuple(f"{r.kind.name} are not read: {r.trouble}" for r in self._optional if r.trouble and r.barred)
-        return needed + barred
+        barred = (r for r in self._optional if r.barred and not r.missing)
+        return needed + tuple(f"{r.kind.name} are not read: {r.trouble}" for r in barred)
 
     async def _heartbeats(self) -> None:
         while True:
             await asyncio.sleep(HEARTBEAT_S)
             await self._beat()
+            self._say()
+
+    def _say(self) -> None:
+        """One line when sight is lost and one when it is back, instead of one from every watch."""
+        lost = next((r.trouble for r in self._needed if r.trouble and not r.watching), "")
+        if bool(lost) != self._lost:
+            _log.warning("the cluster can't be seen: %s", lost) if lost else _log.info("the cluster is seen again")
+        self._lost = bool(lost)
 
     async def _beat(self) -> None:
         now = asyncio.get_running_loop().time()
