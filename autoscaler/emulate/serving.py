@@ -32,6 +32,7 @@ class Process:
     started_at: float
     cores: float | None  # its CPU limit
     memory_limit: int | None
+    first_limit: int | None
     startup_cpu: float = 0.0
     serving: bool = False
     last: PodCounters | None = None  # counters of a process that has ended
@@ -129,7 +130,8 @@ class Fleet:
         """Bytes: what it starts with, plus requests inside, plus what it leaks."""
         service = self.service
         leaked = service.leak * (now - process.started_at)
-        used = int(service.memory + service.memory_per_request * self.counters(process).in_flight + leaked)
+        start = service.memory or int(0.4 * (process.first_limit or 500 * 2**20))
+        used = int(start + service.memory_per_request * self.counters(process).in_flight + leaked)
         process.peak = max(process.peak, used)
         return used
 
@@ -201,7 +203,8 @@ class Serving:
         limits = container.actual.get("limits") or {}
         process = Process(
             f"{run.uid}/{restarts}", metadata["namespace"], metadata["name"], run.uid, container.name, now,
-            _cores(limits), _memory(limits), startup_cpu=fleet.service.startup_cpu,
+            _cores(limits), _memory(limits), _memory(_limits(pod, container.name)),
+            startup_cpu=fleet.service.startup_cpu,
         )  # fmt: skip
         fleet.start(process, now)
         self.around.announce(pod, run, process)

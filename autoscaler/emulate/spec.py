@@ -56,7 +56,7 @@ class ServiceSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, renam
     startup: float = 0.2  # seconds from running to Ready …
     startup_cpu: float = 0.0  # … plus this work at the size the pod has,
     startup_cores: float = 4.0  # of which it can use that many cores
-    memory: int = 200 * 2**20  # working set without requests
+    memory: int = 0  # working set without requests; 0: two fifths of the limit, or 200 MiB without one
     memory_per_request: int = 0
     page_cache: int = 0
     leak: float = 0.0  # bytes per second

@@ -4,6 +4,7 @@ Event-driven: whatever changed is marked, and one deed a little later reconciles
 """
 
 import copy
+import functools
 import hashlib
 import json
 import random
@@ -12,7 +13,7 @@ from typing import Any, Protocol
 
 from autoscaler.emulate.kinds import DEPLOYMENT, POD, REPLICA_SET, STATEFUL_SET, Kind
 from autoscaler.emulate.podspec import is_over, is_ready
-from autoscaler.emulate.store import Store
+from autoscaler.emulate.store import Change, Key, Storage, Store
 from autoscaler.emulate.timeline import Deed, Timeline
 
 Json = dict[str, Any]
@@ -57,6 +58,20 @@ class Controllers:
         self.around = around
         self._marked: set[tuple[str, str, str]] = set()  # (kind, namespace, name)
         self._deed: Deed | None = None
+        self._owned: dict[tuple[Storage, str], dict[Key, None]] = {}  # by owner's uid, in order of creation
+        for kind in (POD, REPLICA_SET):
+            around.store.subscribe(kind.storage, functools.partial(self._note_owner, kind.storage))
+
+    def _note_owner(self, storage: Storage, change: Change) -> None:
+        stored = change.stored
+        owner = controller_of(stored.body)
+        if owner is None:
+            return
+        listed = self._owned.setdefault((storage, owner["uid"]), {})
+        if change.type == "DELETED":
+            listed.pop((stored.namespace, stored.name), None)
+        else:
+            listed.setdefault((stored.namespace, stored.name))
 
     def mark(self, kind: str, namespace: str, name: str) -> None:
         if kind not in _KINDS:
@@ -86,11 +101,12 @@ class Controllers:
 
     def owned(self, kind: Kind, owner: Mapping[str, Any]) -> list[Json]:
         """Objects whose controller is `owner`; don't edit them."""
-        uid, namespace = owner["metadata"]["uid"], owner["metadata"]["namespace"]
+        uid = owner["metadata"]["uid"]
         found = []
-        for stored in self.around.store.all(kind.storage, namespace):
-            reference = controller_of(stored.body)
-            if reference is not None and reference["uid"] == uid:
+        for namespace, name in self._owned.get((kind.storage, uid), {}):
+            stored = self.around.store.get(kind.storage, namespace, name)
+            reference = controller_of(stored.body) if stored is not None else None
+            if stored is not None and reference is not None and reference["uid"] == uid:
                 found.append(stored.body)
         return found
 
