@@ -149,18 +149,22 @@ class Applier:
                 del self._trials[uid]
                 self.brakes = judge(self.brakes, good, seen.at)
 
+    def start(self, seen: Seen) -> None:
+        """A new ledger: what was spent on the one before is in it."""
+        if self._tick.at != seen.at:
+            self._tick = _Tick(at=seen.at)
+
     async def send(self, plans: Sequence[Plan], seen: Seen) -> Sending:
         """Send all actions: workloads side by side, the largest shortfall first; one workload's in their order.
 
         Consecutive resizes of a workload go together. Cancelling it cancels what has not been answered yet.
         """
-        if self._tick.at != seen.at:
-            self._tick = _Tick(at=seen.at)
+        self.start(seen)
         subjects = {subject.view.ref: subject for subject in seen.subjects}
-        due = sorted((plan for plan in plans if plan.actions), key=_shortfall, reverse=True)
+        due = sorted((plan for plan in plans if plan.actions), key=shortfall_of, reverse=True)
         async with asyncio.TaskGroup() as group:
             tasks = [
-                group.create_task(self._carry_out(plan, subjects.get(plan.ref), seen.ledger, _shortfall(plan)))
+                group.create_task(self._carry_out(plan, subjects.get(plan.ref), seen.ledger, shortfall_of(plan)))
                 for plan in due
             ]
         sent = tuple(one for task in tasks for one in task.result())
@@ -185,10 +189,10 @@ class Applier:
             if not isinstance(action, Resize | Revert):
                 return await self._send(action, priority)
             timeout = float(subject.policy.spec.resize.timeout_seconds) if subject is not None else 60.0
-            reason = self._held(action, subject, ledger)
+            reason = self.held(action, subject, ledger)
             if reason is not None:
                 return self._not_sent(action, reason, timeout)
-            self._reserve(action)
+            self.reserve(action)
             self._tick.unanswered[action.pod.uid] = max(0, _cores(action))
             try:
                 one = await self._send(action, priority)
@@ -203,7 +207,7 @@ class Applier:
                 self.brakes = spend(self.brakes, _cores(action), now)
             return one
 
-    def _held(self, action: Resize | Revert, subject: Subject | None, ledger: Ledger) -> Reason | None:
+    def held(self, action: Resize | Revert, subject: Subject | None, ledger: Ledger) -> Reason | None:
         """Every reason not to send this now, on the newest sight of its pod."""
         now, tick = self._clock(), self._tick
         pod = action.pod if self.look is None else self.look(action.pod)
@@ -233,7 +237,7 @@ class Applier:
             in_flight=self.follower.in_flight() + len(on_way),
         )  # fmt: skip
 
-    def _reserve(self, action: Resize | Revert, sign: int = 1) -> None:
+    def reserve(self, action: Resize | Revert, sign: int = 1) -> None:
         """Between this check and the answer nobody else may spend the same room."""
         cpu, memory, quota = _added(action)
         node, namespace, tick = action.pod.node, action.pod.namespace, self._tick
@@ -244,7 +248,7 @@ class Applier:
             spent[key] = spent.get(key, 0) + sign * max(0, more)
 
     def _release(self, action: Resize | Revert) -> None:
-        self._reserve(action, -1)
+        self.reserve(action, -1)
         self._tick.restarting.get(action.workload, set()).discard(action.pod.uid)
 
     def _not_sent(self, action: Resize | Revert, reason: Reason, timeout: float) -> Sent:
@@ -265,7 +269,7 @@ class Applier:
         return last or Sent(action, Outcome(Result.UNCHANGED, "nothing to change"))
 
 
-def _shortfall(plan: Plan) -> tuple[float, float]:
+def shortfall_of(plan: Plan) -> tuple[float, float]:
     """Requests saved per second first, then cores added."""
     added = sum(_cores(one) for one in plan.actions if isinstance(one, Resize))
     return (plan.want.urgent if plan.want is not None else 0.0, float(added))

@@ -5,23 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from autoscaler.act.apply import Applier, Sent
+from autoscaler.act.apply import Applier, shortfall_of
 from autoscaler.act.brakes import FleetLimits
-from autoscaler.act.ports import Patch, Result
+from autoscaler.act.patches import patches
+from autoscaler.act.ports import Patch
 from autoscaler.act.show import PrintingSink
-from autoscaler.model.plan import Plan
+from autoscaler.model.plan import Action, Plan, Resize, Revert
+from autoscaler.model.reason import Reason
 from autoscaler.model.seen import Seen
 
 
 @dataclass(frozen=True, slots=True)
 class Rehearsal:
-    """``patches`` that would be sent, in order; ``held``: actions that would not be, each with its reason."""
+    """``patches`` that would be sent, in the order of sending; ``held``: what would not be, and why."""
 
     patches: tuple[Patch, ...]
-    held: tuple[Sent, ...]
+    held: tuple[tuple[Action, Reason], ...]
 
 
-async def rehearse(
+def rehearse(
     plans: Sequence[Plan],
     seen: Seen,
     *,
@@ -29,10 +31,20 @@ async def rehearse(
     limits: FleetLimits | None = None,
     minor: int | None = None,
 ) -> Rehearsal:
-    """Nothing is sent and no clock is read: the time is the one of ``seen``. The order is the order of sending."""
-    sink = PrintingSink()
-    applier = Applier(sink, clock=lambda: seen.at, limits=limits, resources=resources, concurrency=1)
+    """Nothing is sent and no clock is read: the time is the one of ``seen``, and so the same input gives the same."""
+    applier = Applier(PrintingSink(), clock=lambda: seen.at, limits=limits)
     applier.minor = minor
-    sending = await applier.send(plans, seen)
-    held = tuple(one for one in sending.sent if one.outcome.result not in (Result.PRINTED, Result.UNCHANGED))
-    return Rehearsal(sink.taken(), held)
+    applier.start(seen)
+    subjects = {subject.view.ref: subject for subject in seen.subjects}
+    shown: list[Patch] = []
+    held: list[tuple[Action, Reason]] = []
+    for plan in sorted((plan for plan in plans if plan.actions), key=shortfall_of, reverse=True):
+        for action in plan.actions:
+            if isinstance(action, Resize | Revert):
+                reason = applier.held(action, subjects.get(plan.ref), seen.ledger)
+                if reason is not None:
+                    held.append((action, reason))
+                    continue
+                applier.reserve(action)
+            shown += patches(action, resources=resources)
+    return Rehearsal(tuple(shown), tuple(held))

@@ -43,18 +43,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     if args.snapshot:
-        try:
-            from autoscaler import snapshot
-
-            taken = snapshot.load(args.snapshot)
-        except SnapshotError as error:
-            raise Wrong(str(error)) from None
-        except (OSError, UnicodeDecodeError) as error:
-            raise Wrong(f"--snapshot: {args.snapshot}: {getattr(error, 'strerror', None) or error}") from None
-        return _print(taken, args)
+        return _print(read_snapshot(args.snapshot), args)
     settings = settings_of(args)
     policies = policies_of(settings)
-    looks = _looks(args.watch_for, settings.interval)
+    looks = looks_of(args.watch_for, settings.interval)
     taken, problems = finish(lambda: observe(settings, policies, looks))
     for problem in problems:
         print(problem, file=sys.stderr)
@@ -70,7 +62,19 @@ def run(args: argparse.Namespace) -> int:
     return _print(taken, args)
 
 
-def _looks(text: str | None, interval: float) -> int:
+def read_snapshot(name: str) -> Snapshot:
+    """Raises Wrong."""
+    from autoscaler import snapshot
+
+    try:
+        return snapshot.load(name)
+    except SnapshotError as error:
+        raise Wrong(str(error)) from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise Wrong(f"--snapshot: {name}: {getattr(error, 'strerror', None) or error}") from None
+
+
+def looks_of(text: str | None, interval: float) -> int:
     """How many looks at the load, one interval apart."""
     from autoscaler.model.quantity import parse_duration
 
@@ -123,13 +127,14 @@ def _refused(parts: Any, policies: Any) -> tuple[str, ...]:
 
 
 def _print(taken: Snapshot, args: argparse.Namespace) -> int:
-    from autoscaler.act.patches import of_plan
+    from autoscaler.act.rehearse import rehearse
     from autoscaler.act.show import render
     from autoscaler.decide.decision import decide
 
     plans, _ = decide(taken.seen, taken.past)
     names = {tuple(key.rsplit("/", 1)): plural for key, plural in taken.resources.items()}
-    patches = [patch for plan in plans.values() for patch in of_plan(plan, resources=names)]  # type: ignore[arg-type]
+    rehearsed = rehearse(list(plans.values()), taken.seen, resources=names)  # type: ignore[arg-type]
+    patches = rehearsed.patches
     held = [plan for plan in plans.values() if not plan.actions]
     if args.output == "table":
         if patches:
@@ -137,6 +142,8 @@ def _print(taken: Snapshot, args: argparse.Namespace) -> int:
         for plan in held:
             reasons = dict.fromkeys(str(reason) for reason in (plan.reason, *plan.holds) if reason is not None)
             print(f"{plan.ref}: nothing to do: {'; '.join(reasons)}")
+        for action, why in rehearsed.held:
+            print(f"{action.workload}: held back: {why}")
     elif args.output == "kubectl":
         sys.stdout.write(render(patches, "kubectl"))
         for plan in held:

@@ -88,8 +88,8 @@ def test_an_unknown_form_names_the_known_ones() -> None:
         render([], "xml")
 
 
-async def test_a_rehearsal_holds_back_what_would_not_be_sent() -> None:
+def test_a_rehearsal_holds_back_what_would_not_be_sent() -> None:
     good, bad = resize(ONE, Resources(cpu_request=1000, cpu_limit=2000)), resize(pod(name="b"), Resources(cpu_limit=1))
-    rehearsed = await rehearse([plan(good, bad)], seen(view(ONE, pod(name="b"))))
+    rehearsed = rehearse([plan(good, bad)], seen(view(ONE, pod(name="b"))))
     assert [patch.action for patch in rehearsed.patches] == [good]
-    assert [one.action for one in rehearsed.held] == [bad]
+    assert [action for action, _ in rehearsed.held] == [bad]
