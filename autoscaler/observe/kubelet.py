@@ -16,12 +16,13 @@ from dataclasses import dataclass, field
 
 from autoscaler.model.signal import Absent, Cause, Signals
 from autoscaler.model.workload import WorkloadRef
+from autoscaler.observe.answers import KUBELET_ROLES, Asked, PodAnswer, expected_pods
 from autoscaler.observe.counters import CounterMemory
 from autoscaler.observe.exposition import PageRefused, PageScanner
 from autoscaler.observe.names import SignalNames
 from autoscaler.observe.ports import Watched
 from autoscaler.observe.queries import KUBELET_METRICS
-from autoscaler.observe.readings import KUBELET_ROLES, Asked, PodAnswer, expected_pods, reduce
+from autoscaler.observe.readings import reduce
 from autoscaler.observe.series import ContainerKey, ContainerRows, container_sample
 
 Fetch = Callable[[str], Awaitable[bytes]]

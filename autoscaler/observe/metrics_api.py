@@ -16,10 +16,10 @@ import msgspec
 from autoscaler.model import quantity
 from autoscaler.model.signal import Absent, Cause, Measured, PodSignals, Reading, Signals
 from autoscaler.model.workload import WorkloadRef
+from autoscaler.observe.answers import expected_pods
 from autoscaler.observe.counters import checked
 from autoscaler.observe.kubelet import Fetch, ForeignClock
 from autoscaler.observe.ports import Watched
-from autoscaler.observe.readings import expected_pods
 
 EVERY_S = 10.0
 ANSWER_S = 3.0

@@ -17,13 +17,14 @@ from dataclasses import dataclass, field, replace
 from autoscaler.model.signal import Absent, Cause, Measured, Reading, Signals
 from autoscaler.model.workload import Pod, WorkloadRef
 from autoscaler.observe import latency, queries, series
+from autoscaler.observe.answers import KUBELET_ROLES, Asked, PodAnswer, expected_pods
 from autoscaler.observe.counters import CounterMemory, Growth, PodSample
 from autoscaler.observe.merging import absent_signals, merged
 from autoscaler.observe.names import SignalNames, resolve
 from autoscaler.observe.ports import Watched
 from autoscaler.observe.prometheus import Answer, Prometheus, QueryRefused, Unavailable
 from autoscaler.observe.queries import BoundWanted, Scope
-from autoscaler.observe.readings import KUBELET_ROLES, Asked, PodAnswer, expected_pods, reduce
+from autoscaler.observe.readings import reduce
 from autoscaler.observe.user_queries import UserQueries
 
 LOG = logging.getLogger(__name__)

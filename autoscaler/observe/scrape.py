@@ -23,13 +23,14 @@ import aiohttp
 
 from autoscaler.model.signal import Absent, Cause, Signals
 from autoscaler.model.workload import Pod, WorkloadRef
+from autoscaler.observe.answers import Asked, PodAnswer, expected_pods
 from autoscaler.observe.counters import CounterMemory
 from autoscaler.observe.exposition import MAX_PAGE_BYTES, Page, PageRefused, PageScanner
 from autoscaler.observe.merging import absent_signals
 from autoscaler.observe.names import SignalNames, resolve
 from autoscaler.observe.pages import sample_of, wanted_metrics
 from autoscaler.observe.ports import Watched
-from autoscaler.observe.readings import Asked, PodAnswer, expected_pods, reduce
+from autoscaler.observe.readings import reduce
 
 ACCEPT = "application/openmetrics-text;version=1.0.0;q=0.6,text/plain;version=0.0.4;q=0.5,*/*;q=0.1"
 DEFAULT_PORT = 8000
@@ -156,6 +157,8 @@ class ScrapeSource:
         at = self._clock()
         tls = self._tls if self._tls is not None else True
         async with self._session.get(url, allow_redirects=False, ssl=tls) as response:
+            if response.status >= 500:
+                raise OSError(f"HTTP {response.status}")
             if response.status != 200:
                 raise PageRefused(f"HTTP {response.status}")
             if response.headers.get("Content-Encoding", "identity") != "identity":

@@ -15,6 +15,8 @@ from tests.observe.served import serving
 
 Labels = tuple[tuple[str, str], ...]
 LOOKBACK_S = 300.0
+GONE = -0.0
+"""A staleness marker."""
 _LINE = re.compile(r"^([a-zA-Z_:][\w:]*)(?:\{(.*)\})?\s+(\S+)(?:\s+(\d+))?$", re.MULTILINE)
 _LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 
@@ -43,7 +45,7 @@ class MockPrometheus:
         keep = set(kept)
         for key, values in self.samples.items():
             if key not in keep and set(labels.items()) <= set(key[1]):
-                values.append((self.now, math.nan))
+                values.append((self.now, GONE))
 
     def vector(self, node: promql.Expr, at: float) -> dict[Labels, float]:
         match node:
@@ -65,7 +67,7 @@ class MockPrometheus:
             if node.name not in (None, name) or not _matches(node, {**dict(labels), "__name__": name}):
                 continue
             until = [sample for sample in values if at - LOOKBACK_S < sample[0] <= at]
-            if until and not (math.isnan(until[-1][1]) and "nan" not in name):
+            if until and until[-1][1] is not GONE:
                 found[labels] = until[-1]
         return found
 

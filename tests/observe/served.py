@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -20,8 +21,8 @@ BOUNDS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
 class Server:
     """What one emulated server has counted; ``page()`` shows it in the generic preset's names."""
 
-    latencies: list[float] = field(default_factory=list)
-    failed: list[float] = field(default_factory=list)
+    latencies: Counter[float] = field(default_factory=Counter)
+    failed: int = 0
     in_flight: float = 0
     cpu_s: float = 0.0
     periods: int = 0
@@ -29,22 +30,24 @@ class Server:
     memory: float = 100e6
 
     def serve(self, count: int, latency: float) -> None:
-        self.latencies += [latency] * count
+        self.latencies[latency] += count
 
-    def fail(self, count: int, latency: float = 0.001) -> None:
-        self.failed += [latency] * count
+    def fail(self, count: int) -> None:
+        self.failed += count
 
     def page(self) -> str:
         lines = ["# HELP request_duration_seconds Time.", "# TYPE request_duration_seconds histogram"]
+        served = self.latencies.total()
         for bound in BOUNDS:
-            inside = sum(latency <= bound for latency in self.latencies)
+            inside = sum(count for latency, count in self.latencies.items() if latency <= bound)
             lines.append(f'request_duration_seconds_bucket{{code="200",le="{bound}"}} {inside}')
-        lines.append(f'request_duration_seconds_bucket{{code="200",le="+Inf"}} {len(self.latencies)}')
-        lines.append(f'request_duration_seconds_count{{code="200"}} {len(self.latencies)}')
-        lines.append(f'request_duration_seconds_sum{{code="200"}} {sum(self.latencies)}')
-        lines += ["# TYPE requests_total counter", f'requests_total{{code="200"}} {len(self.latencies)}']
+        lines.append(f'request_duration_seconds_bucket{{code="200",le="+Inf"}} {served}')
+        lines.append(f'request_duration_seconds_count{{code="200"}} {served}')
+        spent = sum(latency * count for latency, count in self.latencies.items())
+        lines.append(f'request_duration_seconds_sum{{code="200"}} {spent}')
+        lines += ["# TYPE requests_total counter", f'requests_total{{code="200"}} {served}']
         if self.failed:
-            lines.append(f'requests_total{{code="503"}} {len(self.failed)}')
+            lines.append(f'requests_total{{code="503"}} {self.failed}')
         lines += ["# TYPE requests_in_flight gauge", f"requests_in_flight {self.in_flight}"]
         lines += ["# TYPE process_cpu_seconds_total counter", f"process_cpu_seconds_total {self.cpu_s}"]
         lines += ["# TYPE process_resident_memory_bytes gauge", f"process_resident_memory_bytes {self.memory}"]

@@ -1,0 +1,106 @@
+"""What a source got from each pod, and what one workload's answers are reduced against."""
+
+from __future__ import annotations
+
+import functools
+from collections import Counter
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+
+from autoscaler.model.policy import LatencyObjective
+from autoscaler.model.signal import NOT_CONFIGURED, Absent, Cause, Reading
+from autoscaler.model.workload import Pod
+from autoscaler.observe.counters import Growth, PodSample, Role
+from autoscaler.observe.names import SignalNames
+
+
+@dataclass(slots=True)
+class PodAnswer:
+    """What a source got from one pod. ``age_s``: since the sample, by the source's own clock."""
+
+    sample: PodSample | None = None
+    growth: Growth | Absent | None = None
+    age_s: float = 0.0
+    why: Absent | None = None
+    """Why there is no sample."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What one workload's answers are reduced against."""
+
+    names: SignalNames
+    objective: LatencyObjective | None
+    max_age_s: float
+    source: str
+    expected: Collection[str]
+    """Uids of the pods that must answer for full coverage."""
+    roles: frozenset[Role] | None = None
+    """What the source was asked for; None: what ``names`` name."""
+
+    def asks(self, role: Role) -> bool:
+        return role in (self.roles if self.roles is not None else page_roles(self.names))
+
+
+KUBELET_ROLES = frozenset(
+    {Role.CPU, Role.PERIODS, Role.THROTTLED, Role.PRESSURE, Role.WORKING_SET, Role.MEMORY_USAGE, Role.PEAK_MEMORY}
+)
+"""What the kubelet tells of a container."""
+
+
+@functools.lru_cache(maxsize=1024)
+def page_roles(names: SignalNames) -> frozenset[Role]:
+    """What a server's page is read for."""
+    wanted = {
+        Role.REQUESTS: names.requests,
+        Role.FAILURES: names.failures,
+        Role.IN_FLIGHT: names.in_flight,
+        Role.PROCESS_CPU: names.process_cpu,
+        Role.PROCESS_MEMORY: names.process_memory,
+        Role.LATENCY_SUM: names.busy_s or names.histogram or names.summary,
+        Role.FINISHED: names.histogram or names.summary,
+    }
+    return frozenset(role for role, selectors in wanted.items() if selectors)
+
+
+def expected_pods(pods: Iterable[Pod]) -> tuple[Pod, ...]:
+    """Pods that serve or have served: active, running, ready once. One that is starting can't answer yet."""
+    return tuple(pod for pod in pods if pod.active and pod.phase == "Running" and (pod.ready or pod.ready_at))
+
+
+def grown(asked: Asked, answer: PodAnswer) -> Growth | Absent:
+    if answer.sample is None or answer.growth is None:
+        return answer.why or Absent(Cause.SOURCE_DOWN, "no answer", asked.source)
+    if answer.age_s > asked.max_age_s:
+        return Absent(Cause.STALE, f"{answer.age_s:.0f}s old", asked.source)
+    return answer.growth
+
+
+def coverage_of(asked: Asked, answered: Collection[str]) -> float:
+    if not asked.expected:
+        return 1.0
+    missing = sum(uid not in answered for uid in asked.expected)
+    if missing < len(asked.expected):
+        return 1.0 - missing / len(asked.expected)
+    return 0.5 / len(asked.expected)  # only pods that are starting answered
+
+
+def why_absent(asked: Asked, readings: Iterable[Reading]) -> Absent:
+    """The cause most pods give; NO_PODS where there are none."""
+    causes = [reading for reading in readings if isinstance(reading, Absent)]
+    if not causes:
+        return Absent(Cause.NO_PODS, "no running pod", asked.source)
+    told = [absent for absent in causes if absent.cause is not Cause.NOT_CONFIGURED]
+    if not told:
+        return NOT_CONFIGURED
+    cause, times = Counter(absent.cause for absent in told).most_common(1)[0]
+    detail = next(absent.detail for absent in told if absent.cause is cause)
+    if len(causes) > 1:
+        detail = f"{times} of {len(causes)} pods: {detail}"
+    return Absent(cause, detail, asked.source)
+
+
+def named(absent: Absent, asked: Asked) -> Absent:
+    if absent.source or absent.cause is Cause.NOT_CONFIGURED:
+        return absent
+    return Absent(absent.cause, absent.detail, asked.source)
