@@ -7,7 +7,7 @@ applier.send(plans, seen)``; workloads in ``Sending.refused`` may be decided and
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -28,9 +28,10 @@ from autoscaler.act.brakes import (
 from autoscaler.act.follower import Follower
 from autoscaler.act.patches import patches
 from autoscaler.act.ports import Outcome, Patch, Result, Sink
-from autoscaler.act.preflight import Scene, preflight
-from autoscaler.act.record import Record
-from autoscaler.act.sizes import changes, is_empty, overlay, restarts
+from autoscaler.act.preflight import preflight
+from autoscaler.act.scene import Scene
+from autoscaler.act.sizes import restarts
+from autoscaler.act.spending import added, batches, cores, shortfall_of
 from autoscaler.model.plan import Action, Ledger, Plan, Resize, Revert
 from autoscaler.model.reason import Code, Reason, because
 from autoscaler.model.seen import Seen, Subject
@@ -175,7 +176,7 @@ class Applier:
         self, plan: Plan, subject: Subject | None, ledger: Ledger, shortfall: tuple[float, float]
     ) -> list[Sent]:
         sent: list[Sent] = []
-        for batch in _batches(plan.actions):
+        for batch in batches(plan.actions):
             if len(batch) == 1:
                 sent.append(await self._act(batch[0], subject, ledger, shortfall[0]))
                 continue
@@ -193,7 +194,7 @@ class Applier:
             if reason is not None:
                 return self._not_sent(action, reason, timeout)
             self.reserve(action)
-            self._tick.unanswered[action.pod.uid] = max(0, _cores(action))
+            self._tick.unanswered[action.pod.uid] = max(0, cores(action))
             try:
                 one = await self._send(action, priority)
             finally:
@@ -204,7 +205,7 @@ class Applier:
             if one.outcome.result is not Result.ACCEPTED:
                 self._release(action)
             else:
-                self.brakes = spend(self.brakes, _cores(action), now)
+                self.brakes = spend(self.brakes, cores(action), now)
             return one
 
     def held(self, action: Resize | Revert, subject: Subject | None, ledger: Ledger) -> Reason | None:
@@ -233,13 +234,13 @@ class Applier:
             chosen.add(pod.uid)
         on_way = tick.unanswered
         return fleet_limit(
-            self.brakes, self.limits, milli=_cores(action), now=now, unanswered=sum(on_way.values()),
+            self.brakes, self.limits, milli=cores(action), now=now, unanswered=sum(on_way.values()),
             in_flight=self.follower.in_flight() + len(on_way),
         )  # fmt: skip
 
     def reserve(self, action: Resize | Revert, sign: int = 1) -> None:
         """Between this check and the answer nobody else may spend the same room."""
-        cpu, memory, quota = _added(action)
+        cpu, memory, quota = added(action)
         node, namespace, tick = action.pod.node, action.pod.namespace, self._tick
         tick.cpu[node] = tick.cpu.get(node, 0) + sign * max(0, cpu)
         tick.memory[node] = tick.memory.get(node, 0) + sign * max(0, memory)
@@ -269,44 +270,6 @@ class Applier:
         return last or Sent(action, Outcome(Result.UNCHANGED, "nothing to change"))
 
 
-def shortfall_of(plan: Plan) -> tuple[float, float]:
-    """Requests saved per second first, then cores added."""
-    added = sum(_cores(one) for one in plan.actions if isinstance(one, Resize))
-    return (plan.want.urgent if plan.want is not None else 0.0, float(added))
-
-
-def _batches(actions: Iterable[Action]) -> list[list[Action]]:
-    """Consecutive resizes together, anything else alone."""
-    batches: list[list[Action]] = []
-    for action in actions:
-        resize = isinstance(action, Resize | Revert)
-        if resize and batches and isinstance(batches[-1][-1], Resize | Revert):
-            batches[-1].append(action)
-        else:
-            batches.append([action])
-    return batches
-
-
-def _cores(action: Resize | Revert) -> int:
-    """Millicores that the container may use more than before (negative: fewer)."""
-    return (overlay(action.before, action.after).cpu or 0) - (action.before.cpu or 0)
-
-
-def _added(action: Resize | Revert) -> tuple[int, int, dict[str, int]]:
-    """CPU and memory requests that an action adds, and the change per quota key."""
-    change, before = changes(action.before, action.after), action.before
-    if is_empty(change):
-        return 0, 0, {}
-    keys = {
-        "requests.cpu": (change.cpu_request, before.cpu_request),
-        "limits.cpu": (change.cpu_limit, before.cpu_limit),
-        "requests.memory": (change.memory_request, before.memory_request),
-        "limits.memory": (change.memory_limit, before.memory_limit),
-    }
-    more = {key: then - (now or 0) for key, (then, now) in keys.items() if then is not None}
-    return more.get("requests.cpu", 0), more.get("requests.memory", 0), more
-
-
 def _decides_anew(one: Sent) -> bool:
     """A refusal that another size or replicas can answer; not what only time or a person can."""
     if one.reason is not None:
@@ -315,8 +278,3 @@ def _decides_anew(one: Sent) -> bool:
         Result.NODE_CAPACITY, Result.QUOTA, Result.LIMIT_RANGE, Result.INVALID, Result.WEBHOOK, Result.UNSUPPORTED,
         Result.DISRUPTION_BUDGET,
     )  # fmt: skip
-
-
-def unfinished(records: Iterable[Record]) -> tuple[Record, ...]:
-    """Those still open: handed over at shutdown, adopted by the next leader."""
-    return tuple(record for record in records if record.open)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from autoscaler.act.apply import Applier, shortfall_of
+from autoscaler.act.apply import Applier
 from autoscaler.act.brakes import FleetLimits
 from autoscaler.act.patches import patches
 from autoscaler.act.ports import Patch
 from autoscaler.act.show import PrintingSink
+from autoscaler.act.spending import shortfall_of
 from autoscaler.model.plan import Action, Plan, Resize, Revert
 from autoscaler.model.reason import Reason
 from autoscaler.model.seen import Seen

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autoscaler.act.preflight import Scene, preflight
+from autoscaler.act.preflight import preflight
+from autoscaler.act.scene import Scene
 from autoscaler.act.sizes import qos_of
 from autoscaler.model.plan import LimitRangeView, QuotaView, Resize
 from autoscaler.model.reason import Code, Reason

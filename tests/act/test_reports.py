@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from autoscaler.act.ports import Result
-from autoscaler.act.preflight import Scene, preflight
+from autoscaler.act.preflight import preflight
+from autoscaler.act.scene import Scene
 from autoscaler.model.plan import Evict, QuotaView
 from autoscaler.model.reason import Code
 from autoscaler.model.signal import Measured, PodSignals, Signals
