@@ -1,0 +1,213 @@
+"""The servers' pages through Prometheus: all workloads that look for the same names, in one query."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from autoscaler.model.signal import Absent, Cause, Measured, Reading, Signals
+from autoscaler.model.workload import WorkloadRef
+from autoscaler.observe import latency, queries, series
+from autoscaler.observe.answers import PodAnswer
+from autoscaler.observe.counters import CounterMemory, Growth
+from autoscaler.observe.merging import absent_signals
+from autoscaler.observe.names import SignalNames, resolve
+from autoscaler.observe.ports import Watched
+from autoscaler.observe.prometheus import Answer, Prometheus
+from autoscaler.observe.queries import BoundWanted, Scope
+from autoscaler.observe.readings import reduce
+from autoscaler.observe.told import SOURCE, Told, asked_of, capped_signals, running, scope_of, tell, why_no_rows
+
+EARLIER_S = 60.0
+"""How far back a workload's first read looks for a baseline."""
+BOUNDS_EVERY_S = 300.0
+SHOW_EVERY_S = 30.0
+SHOW_AGAIN_S = 10.0
+"""After an empty answer."""
+SHOW_WINDOW_S = 60.0
+SHOW_MOST_PODS = 2000
+"""With more, summing whole histograms would take Prometheus longer than a tick: no percentile is shown."""
+
+
+class PageGroup:
+    """``members``: the workloads of this tick, set before each ``read``."""
+
+    def __init__(self, prometheus: Prometheus, clock: Callable[[], float], names: SignalNames) -> None:
+        self.names = names
+        self.members: list[Watched] = []
+        self._prometheus = prometheus
+        self._clock = clock
+        self._memory = CounterMemory()
+        self._primed: set[WorkloadRef] = set()
+        self._bounds: dict[float, tuple[str, ...]] = {}
+        self._bounds_at = -math.inf
+        self._own_bounds: dict[WorkloadRef, tuple[float, dict[float, tuple[str, ...]]]] = {}
+        self._shown_buckets: dict[tuple[str, str], dict[float, float]] = {}
+        self._shown_at = -math.inf
+        self._shown_window_s = SHOW_WINDOW_S
+
+    def forget(self) -> None:
+        """Keep only the members and their pods."""
+        self._memory.prune({(watched.ref, pod.uid) for watched in self.members for pod in watched.pods})
+        refs = {watched.ref for watched in self.members}
+        self._primed &= refs
+        self._own_bounds = {ref: bounds for ref, bounds in self._own_bounds.items() if ref in refs}
+
+    async def read(self) -> dict[WorkloadRef, Signals]:
+        scope = scope_of(self._prometheus, self.members)
+        why = await self._learn_bounds(scope)
+        query = queries.page_query(self.names, scope, self._bounds_wanted())
+        if why is not None:
+            return {watched.ref: absent_signals(why) for watched in self.members}
+        (answer, told), _ = await asyncio.gather(
+            tell(self._prometheus, self._clock, query), self._learn_shown(scope, bool(self._primed))
+        )
+        if told.why is not None:
+            return {watched.ref: absent_signals(told.why) for watched in self.members}
+        new = {watched.ref for watched in self.members if watched.ref not in self._primed}
+        if new and answer.rows:
+            earlier, _ = await tell(self._prometheus, self._clock, query, told.at - EARLIER_S)
+            rows = series.targets(earlier.rows, scope)
+            for watched in self.members:
+                if watched.ref in new:
+                    self._fold(watched, self.names, rows)
+                    self._primed.add(watched.ref)
+        rows = series.targets(answer.rows, scope)
+        folded = {watched.ref: self._fold(watched, self.names, rows, told) for watched in self.members}
+        await self._learn_own_bounds(folded)
+        return {watched.ref: self._reduced(watched, folded[watched.ref], told) for watched in self.members}
+
+    def _fold(
+        self,
+        watched: Watched,
+        names: SignalNames,
+        rows: Mapping[series.PodKey, list[series.Target]],
+        told: Told | None = None,
+    ) -> dict[str, PodAnswer]:
+        """Each pod's rows into the memory of counters. ``told`` None: an earlier sample, for the baseline only."""
+        answers: dict[str, PodAnswer] = {}
+        port = resolve(watched.policy).port if watched.policy.spec.signals.scrape.port else None
+        for pod in running(watched.pods):
+            key = (watched.ref, pod.uid)
+            before = self._memory.last(key)
+            found = rows.get((pod.namespace, pod.name), ())
+            target = series.of_live_pod(pod, found, watched.container, port)
+            if isinstance(target, Absent):
+                answers[pod.uid] = PodAnswer(why=why_no_rows(target, told, before is not None))
+                continue
+            sample = series.page_sample(target, names, pod, watched.container, before)
+            growth = self._memory.fold(key, sample)
+            if told is not None:
+                answers[pod.uid] = PodAnswer(sample, growth, age_s=max(0.0, told.at - sample.at))
+        return answers
+
+    def _reduced(self, watched: Watched, answers: Mapping[str, PodAnswer], told: Told) -> Signals:
+        signals = reduce(asked_of(watched, self.names), answers)
+        shown = self._shown(watched)
+        if shown is not None:
+            signals = replace(signals, latency=shown)
+        elif isinstance(signals.latency, Measured) or self.names.histogram is not None:
+            signals = replace(signals, latency=Absent(Cause.TOO_SHORT, "no percentile yet", SOURCE))
+        return capped_signals(signals, told.partial) if told.partial else signals
+
+    # ------------------------------------------------------------------ bounds
+
+    async def _learn_bounds(self, scope: Scope) -> Absent | None:
+        now = self._clock()
+        if self.names.histogram is None or (self._bounds and now - self._bounds_at < BOUNDS_EVERY_S):
+            return None
+        answer, told = await tell(self._prometheus, self._clock, queries.bounds_query(self.names, scope))
+        if told.why is not None:
+            return None if self._bounds else told.why
+        self._bounds, self._bounds_at = _bounds_of(answer, self.names), now
+        return None
+
+    def _bounds_wanted(self) -> list[BoundWanted]:
+        pods: dict[tuple[str, ...], list[str]] = {}
+        for watched in self.members:
+            objective = watched.policy.spec.objective.latency
+            if objective is None or self.names.histogram is None:
+                continue
+            known = self._bounds_for(watched)
+            bound = latency.objective_bound(known, objective.target)
+            # without a bucket near the target, the bounds around it let the reading say which there are
+            wanted = [known[bound]] if isinstance(bound, float) else list(known.values())[:2]
+            for written in wanted:
+                pods.setdefault(written, []).extend(pod.name for pod in watched.pods)
+        return [BoundWanted(written, tuple(sorted(of))) for written, of in sorted(pods.items())]
+
+    async def _learn_own_bounds(self, folded: Mapping[WorkloadRef, Mapping[str, PodAnswer]]) -> None:
+        """A workload whose server has other bounds than the rest is asked for its own: one query a tick."""
+        now = self._clock()
+        for watched in self.members:
+            objective = watched.policy.spec.objective.latency
+            samples = [answer.sample for answer in folded[watched.ref].values() if answer.sample is not None]
+            asked_at = self._own_bounds.get(watched.ref, (-math.inf, {}))[0]
+            if self.names.histogram is None or objective is None or not samples or now - asked_at < BOUNDS_EVERY_S:
+                continue
+            bound = latency.objective_bound(self._bounds_for(watched), objective.target)
+            if isinstance(bound, float) and any(bound in sample.buckets for sample in samples):
+                continue
+            query = queries.bounds_query(self.names, scope_of(self._prometheus, [watched]))
+            answer, told = await tell(self._prometheus, self._clock, query)
+            if told.why is None:
+                self._own_bounds[watched.ref] = (now, _bounds_of(answer, self.names))
+            return
+
+    def _bounds_for(self, watched: Watched) -> dict[float, tuple[str, ...]]:
+        """The workload's own bounds where it was asked for them, else the group's."""
+        return self._own_bounds.get(watched.ref, (0.0, {}))[1] or self._bounds
+
+    # ------------------------------------------------------------------ the percentile that is shown
+
+    async def _learn_shown(self, scope: Scope, primed: bool) -> None:
+        now = self._clock()
+        pods = sum(len(watched.pods) for watched in self.members)
+        if self.names.histogram is None or now - self._shown_at < SHOW_EVERY_S or not primed or pods > SHOW_MOST_PODS:
+            return
+        windows = [
+            kept.window_s
+            for watched in self.members[:20]
+            for pod in watched.pods[:3]
+            if isinstance(kept := self._memory.growth((watched.ref, pod.uid)), Growth)
+        ]
+        self._shown_window_s = max(SHOW_WINDOW_S, 2.5 * max(windows, default=0.0))
+        answer, told = await tell(
+            self._prometheus, self._clock, queries.show_query(self.names, scope, self._shown_window_s)
+        )
+        self._shown_at = now if answer.rows else now - SHOW_EVERY_S + SHOW_AGAIN_S
+        if told.why is not None:
+            return
+        self._shown_buckets = {}
+        for row in answer.rows:
+            key = (row.metric.get(scope.namespace, ""), row.metric.get("stem", ""))
+            bound = series.bound_of(row.metric.get("le", ""), self.names.histogram.unit)
+            if math.isfinite(row.number) and not math.isnan(bound):
+                self._shown_buckets.setdefault(key, {})[bound] = row.number
+
+    def _shown(self, watched: Watched) -> Reading | None:
+        objective = watched.policy.spec.objective.latency
+        stems = {queries.stem(pod.name) for pod in watched.pods}
+        if objective is None or len(stems) != 1 or self.names.histogram is None:
+            return None
+        buckets = self._shown_buckets.get((watched.ref.namespace, stems.pop()))
+        if not buckets:
+            return None
+        value, note = latency.percentile([buckets], objective.within)
+        if isinstance(value, Absent):
+            return Absent(value.cause, value.detail, SOURCE)
+        age = max(0.0, self._clock() - self._shown_at)
+        return Measured(value, age, self._shown_window_s, source=SOURCE, note=note)
+
+
+def _bounds_of(answer: Answer, names: SignalNames) -> dict[float, tuple[str, ...]]:
+    assert names.histogram is not None
+    found: dict[float, list[str]] = {}
+    for row in answer.rows:
+        written = row.metric.get("le", "")
+        bound = series.bound_of(written, names.histogram.unit)
+        if math.isfinite(bound):
+            found.setdefault(bound, []).append(written)
+    return {bound: tuple(sorted(found[bound])) for bound in sorted(found)}
