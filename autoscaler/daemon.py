@@ -136,25 +136,28 @@ class Daemon:
                 raise error
 
     async def _tell_health(self) -> None:
-        """Leader or standby: whether the cluster is seen, and who acts."""
-        observer, leadership = self.parts.observer, self.leadership
+        """Leader or standby, tick or none."""
         while True:
-            age = observer.age()
-            seen = observer.synced and age <= BLIND_S
-            self.metrics.blind.set(not seen)
-            problems = "; ".join(observer.problems())
-            detail = f"seen {age:.0f}s ago" if math.isfinite(age) else "not seen yet"
-            self.health.say("cluster", seen, f"{detail}{'; ' if problems else ''}{problems}")
-            acts = leadership is None or leadership.valid()
-            self.metrics.leading.set(acts)
-            if leadership is not None:
-                who = "leading" if acts else f"standby, {leadership.holder or 'nobody'} leads"
-                self.health.say(
-                    "leader", True, f"{who}{'; ' if leadership.trouble else ''}{leadership.trouble}", needed=False
-                )
-            if not acts:
-                self._last_tick = self.parts.clock.now()
+            self._say_health()
             await asyncio.sleep(1.0)
+
+    def _say_health(self) -> None:
+        """Whether the cluster is seen, and who acts."""
+        observer, leadership = self.parts.observer, self.leadership
+        age = observer.age()
+        seen = observer.synced and age <= BLIND_S
+        self.metrics.blind.set(not seen)
+        problems = "; ".join(observer.problems())
+        detail = f"seen {age:.0f}s ago" if math.isfinite(age) else "not seen yet"
+        self.health.say("cluster", seen, f"{detail}{'; ' if problems else ''}{problems}")
+        acts = leadership is None or leadership.valid()
+        self.metrics.leading.set(acts)
+        if leadership is not None:
+            who = "leading" if acts else f"standby, {leadership.holder or 'nobody'} leads"
+            trouble = f"; {leadership.trouble}" if leadership.trouble else ""
+            self.health.say("leader", True, f"{who}{trouble}", needed=False)
+        if not acts:  # a standby makes no ticks and is alive
+            self._last_tick = self.parts.clock.now()
 
     # -- ticks
 
@@ -212,6 +215,7 @@ class Daemon:
         for one in tick.sent:
             metrics.sent(one.action, one.outcome.result.value)
         metrics.saw(tick.seen.subjects, tick.plans)
+        self._say_health()
         breaker = self.loop.applier.breaker(tick.seen.at)
         self.health.say("brakes", breaker is None, str(breaker or "free"), needed=False)
         self.health.say("pause", not self.loop.paused, "paused by a person" if self.loop.paused else "no", needed=False)

@@ -47,6 +47,11 @@ def _models(annotation: Any) -> list[type[BaseModel]]:
     return [model for inside in get_args(annotation) for model in _models(inside)]
 
 
+def model_in(annotation: Any) -> type[BaseModel] | None:
+    """The one model that an annotation admits, if any."""
+    return next(iter(_models(annotation)), None)
+
+
 def _field(model: type[BaseModel], name: str | int) -> FieldInfo | None:
     return next((f for key, f in model.model_fields.items() if name in (f.alias or key, key)), None)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -29,9 +30,21 @@ def app(health: Health, metrics: OwnMetrics) -> web.Application:
     return made
 
 
+class AddressTaken(OSError):
+    """Can't listen there; as text it names the flag."""
+
+    def __init__(self, listen: str, error: OSError) -> None:
+        why = os.strerror(error.errno) if error.errno else str(error)
+        super().__init__(error.errno, why)
+        self._listen = listen
+
+    def __str__(self) -> str:
+        return f"--http-listen {self._listen}: {self.strerror}"
+
+
 @asynccontextmanager
 async def serving(listen: str, health: Health, metrics: OwnMetrics) -> AsyncIterator[int | None]:
-    """Serve while the block runs; yields the port, None when ``listen`` is ``off``. Raises OSError if it is taken."""
+    """Serve while the block runs; yields the port, None when ``listen`` is ``off``. Raises AddressTaken."""
     if listen == "off":
         yield None
         return
@@ -40,7 +53,10 @@ async def serving(listen: str, health: Health, metrics: OwnMetrics) -> AsyncIter
     await runner.setup()
     try:
         site = web.TCPSite(runner, host.strip("[]") or None, int(port))
-        await site.start()
+        try:
+            await site.start()
+        except OSError as error:
+            raise AddressTaken(listen, error) from None
         yield runner.addresses[0][1]
     finally:
         await runner.cleanup()
