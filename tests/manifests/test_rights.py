@@ -17,13 +17,15 @@ from autoscaler.kube.connect import find_access
 from autoscaler.model.policy import API_VERSION, GROUP
 from autoscaler.render import crd
 from tests.manifests.test_crds import refusals
-from tests.manifests.test_overlays import of
+from tests.manifests.test_overlays import OVERLAYS, ROOT, of
 from tests.scenarios.stage import NAMESPACE, POLICY, Stage, cluster_spec, staged
 
 OWN = "inference-autoscaler"
 TOKEN = "the-daemon"
+KUBELET = {("get", "", "nodes/proxy")}
 Right = tuple[str, str, str]
 KINDS = {"resnet": "Deployment", "bert": "StatefulSet", "whisper": "ReplicaSet"}
+EVERY_SOURCE = POLICY.replace(", sources: [scrape]", "")
 OTHER = POLICY.replace("name: resnet", "name: unrelated")
 
 
@@ -80,6 +82,7 @@ async def a_working_life(stage: Stage) -> None:
         policy = yaml.safe_load(POLICY)
         policy["metadata"]["name"] = name
         policy["spec"]["scaleTargetRef"] = {"kind": kind, "name": name}
+        policy["spec"]["signals"] = {"preset": "generic"}  # every source, in the usual order
         policy["spec"]["horizontal"]["behavior"] = {"scaleDown": {"stabilizationWindowSeconds": 60}}
         await as_admin(stage, "POST", path, policy)
     await asyncio.sleep(20)
@@ -93,10 +96,10 @@ async def a_working_life(stage: Stage) -> None:
 async def test_the_cluster_roles_are_enough_and_nothing_in_them_is_spare(tmp_path: Path) -> None:
     async with staged(
         three_kinds(), tmp_path, policy=OTHER, token=TOKEN, rules=role_rules("cluster"), spaces=(OWN,),
-        resources=True, leader={"elect": True, "namespace": OWN},
+        resources=True, leader={"elect": True, "namespace": OWN}, interval=5.0,
     ) as stage:  # fmt: skip
         await a_working_life(stage)
-        assert not denied(stage.cluster)
+        assert denied(stage.cluster) == KUBELET, "only by the component that has to be chosen"
         assert used(stage.cluster) - granted("cluster") == set()
         assert granted("cluster") - used(stage.cluster) == set()
         for name in KINDS:
@@ -105,15 +108,23 @@ async def test_the_cluster_roles_are_enough_and_nothing_in_them_is_spare(tmp_pat
             assert not list(refusals(crd.policy_status(), stored.body["status"], "status"))
 
 
+def test_the_kubelets_own_figures_take_a_right_that_has_to_be_chosen() -> None:
+    component = ROOT / "manifests" / "components" / "kubelet-metrics" / "role.yaml"
+    role = next(yaml.safe_load_all(component.read_text(encoding="utf-8")))
+    found = {(v, g, r) for rule in rules_of(role) for v in rule.verbs for g in rule.groups for r in rule.resources}
+    assert found == KUBELET
+    assert not any(KUBELET & granted(overlay) for overlay in OVERLAYS)
+
+
 @pytest.mark.looptime
 async def test_the_dry_run_works_with_roles_that_cant_write_and_writes_nothing(tmp_path: Path) -> None:
     async with staged(
-        cluster_spec(80.0), tmp_path, token=TOKEN, rules=role_rules("dry-run"), spaces=(OWN,),
+        cluster_spec(80.0), tmp_path, policy=EVERY_SOURCE, token=TOKEN, rules=role_rules("dry-run"), spaces=(OWN,),
         resources=True, dry_run=True, leader={"namespace": OWN},
     ) as stage:  # fmt: skip
         await asyncio.sleep(40)
         assert any(tick.sent for tick in stage.ticks), "it says what it would do"
-        assert not denied(stage.cluster)
+        assert denied(stage.cluster) == KUBELET
         assert not [entry for entry in stage.cluster.audit.writes() if entry.user == TOKEN]
         assert used(stage.cluster) == granted("dry-run")
         assert stage.cores() == [0.5, 0.5]
