@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, Protocol
 
 from autoscaler.act.ports import Outcome, Patch, Result
-from autoscaler.kube.client import Response
+from autoscaler.kube.answer import Response
 from autoscaler.kube.errors import Unreachable
 from autoscaler.model.plan import Evict, Scale
 

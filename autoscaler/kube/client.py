@@ -8,21 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import socket
 import ssl
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
-import msgspec
 import tenacity
 
 from autoscaler import __version__
+from autoscaler.kube.answer import Response, Tally, lines, notice_dead_peer
 from autoscaler.kube.connect import Access, find_access
-from autoscaler.kube.errors import THROTTLED, KubeError, NotLeading, Refusal, Unreachable, read_refusal
+from autoscaler.kube.errors import THROTTLED, KubeError, NotLeading, Unreachable
 from autoscaler.kube.pace import READ, URGENT, Pace
 
 if TYPE_CHECKING:
@@ -41,51 +39,6 @@ DEADLINE_S: Final = 10.0
 CONNECT_S: Final = 5.0
 _ATTEMPTS: Final = 4
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Response:
-    """An answer, whatever its status. ``headers`` are case-insensitive; ``body`` is undecoded."""
-
-    status: int
-    headers: Mapping[str, str]
-    body: bytes
-
-    @property
-    def ok(self) -> bool:
-        return 200 <= self.status < 300
-
-    @property
-    def refusal(self) -> Refusal | None:
-        """What the server says against it; None when it said yes."""
-        return None if self.ok else read_refusal(self.status, self.body, self.headers)
-
-    def json(self) -> Any:
-        """The decoded body. Raises Unreachable for a body cut off or not JSON: no API server answered that."""
-        try:
-            return msgspec.json.decode(self.body)
-        except msgspec.DecodeError as error:
-            raise Unreachable(f"the answer is not JSON ({error}): is this an API server?") from None
-
-    def expect(self, what: str) -> Response:
-        """Itself when the server said yes; else raises the matching ``Refused``."""
-        refusal = self.refusal
-        if refusal is not None:
-            raise refusal.raised(what)
-        return self
-
-
-@dataclass(slots=True)
-class Tally:
-    """What went through the door, for the program's own metrics: by (method, status or 'none'), and retries."""
-
-    requests: dict[tuple[str, str], int] = field(default_factory=dict)
-    retries: int = 0
-    throttled: int = 0
-
-    def count(self, method: str, status: int | None) -> None:
-        key = (method, "none" if status is None else str(status))
-        self.requests[key] = self.requests.get(key, 0) + 1
 
 
 class _Again(Exception):
@@ -288,8 +241,8 @@ class KubeClient:
                 async with asyncio.timeout(open_within):
                     response = Response(answer.status, answer.headers, await answer.read())
                 response.expect(f"watch {path}")
-            _notice_dead_peer(answer)
-            yield _lines(answer.content)
+            notice_dead_peer(answer)
+            yield lines(answer.content)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise Unreachable(f"watch {path}: {_plain_words(error)}") from None
         finally:
@@ -336,32 +289,6 @@ async def connect(
     client = KubeClient(find_access(kubeconfig, context, server), qps=qps, burst=burst)
     await client._ready()
     return client
-
-
-async def _lines(content: aiohttp.StreamReader) -> AsyncIterator[list[bytes]]:
-    rest: list[bytes] = []
-    async for chunk in content.iter_any():
-        if b"\n" not in chunk:
-            rest.append(chunk)
-            continue
-        *whole, last = (b"".join(rest) + chunk if rest else chunk).split(b"\n")
-        rest = [last] if last else []
-        yield [line for line in whole if line.strip()]
-    if rest and b"".join(rest).strip():
-        yield [b"".join(rest)]
-
-
-def _notice_dead_peer(answer: aiohttp.ClientResponse) -> None:
-    """Let the kernel probe an idle watch: a peer that vanished without a word is noticed in about half a minute."""
-    connection = answer.connection
-    transport = connection.transport if connection is not None else None
-    raw = transport.get_extra_info("socket") if transport is not None else None
-    if raw is None:
-        return
-    for option, value in (("TCP_KEEPIDLE", 10), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3)):
-        if hasattr(socket, option):
-            raw.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
-    raw.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
 
 
 def _plain_words(error: BaseException) -> str:

@@ -12,13 +12,12 @@ from typing import Final
 
 import msgspec
 
+from autoscaler.kube.podwire import ContainerSpec, ContainerStatus, PodSpec, PodWire, State
 from autoscaler.kube.wire import (
-    Amounts,
     Condition,
     Meta,
     Owner,
     Sizes,
-    Wire,
     bytes_of,
     controller,
     milli,
@@ -32,81 +31,6 @@ from autoscaler.model.workload import Container, Pod, Qos, ResizeRestart, Resour
 DELETION_COST: Final = "controller.kubernetes.io/pod-deletion-cost"
 OWN_PREFIX: Final = "inference-autoscaler.dev/"
 _KEPT_ANNOTATIONS: Final = (OWN_PREFIX, "prometheus.io/", DELETION_COST)
-
-
-class _ResizePolicy(Wire):
-    resource_name: str = ""
-    restart_policy: str = ""
-
-
-class _Container(Wire):
-    name: str = ""
-    resources: Sizes | None = None
-    resize_policy: list[_ResizePolicy] | None = None
-    restart_policy: str | None = None
-
-
-class _Os(Wire):
-    name: str = ""
-
-
-class _Spec(Wire):
-    node_name: str = ""
-    containers: list[_Container] | None = None
-    init_containers: list[_Container] | None = None
-    termination_grace_period_seconds: int | None = None
-    priority: int | None = None
-    os: _Os | None = None
-    node_selector: dict[str, str] | None = None
-    overhead: Amounts | None = None
-    resources: Sizes | None = None
-
-
-class _Running(Wire):
-    started_at: str | None = None
-
-
-class _Waiting(Wire):
-    reason: str | None = None
-
-
-class _Terminated(Wire):
-    reason: str | None = None
-    finished_at: str | None = None
-
-
-class _State(Wire):
-    running: _Running | None = None
-    waiting: _Waiting | None = None
-    terminated: _Terminated | None = None
-
-
-class _ContainerStatus(Wire):
-    name: str = ""
-    ready: bool = False
-    started: bool | None = None
-    restart_count: int = 0
-    state: _State | None = None
-    last_state: _State | None = None
-    allocated_resources: Amounts | None = None
-    resources: Sizes | None = None
-
-
-class _Status(Wire):
-    phase: str = ""
-    qos_class: str | None = None
-    conditions: list[Condition] | None = None
-    container_statuses: list[_ContainerStatus] | None = None
-    init_container_statuses: list[_ContainerStatus] | None = None
-    pod_ip: str | None = msgspec.field(name="podIP", default=None)
-    resize: str | None = None
-    observed_generation: int | None = None
-
-
-class PodWire(Wire):
-    metadata: Meta = msgspec.field(default_factory=Meta)
-    spec: _Spec = msgspec.field(default_factory=_Spec)
-    status: _Status = msgspec.field(default_factory=_Status)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +68,7 @@ def pod_from(body: Mapping[str, object]) -> PodSeen:
     return pod_seen(msgspec.convert(body, PodWire))
 
 
-_NO_STATUS: Final = _ContainerStatus()
+_NO_STATUS: Final = ContainerStatus()
 
 
 def pod_seen(wire: PodWire) -> PodSeen:
@@ -206,7 +130,7 @@ def pod_seen(wire: PodWire) -> PodSeen:
     return PodSeen(pod, cpu, memory, owner)
 
 
-def _container(spec: _Container, status: _ContainerStatus, sidecar: bool) -> Container:
+def _container(spec: ContainerSpec, status: ContainerStatus, sidecar: bool) -> Container:
     state, last = status.state, status.last_state
     restart = {p.resource_name: p.restart_policy for p in spec.resize_policy or ()}
     return Container(
@@ -231,7 +155,7 @@ def _restart(policy: str | None) -> ResizeRestart:
     return ResizeRestart.RESTART_CONTAINER if policy == "RestartContainer" else ResizeRestart.NOT_REQUIRED
 
 
-def _oom(state: _State | None) -> float | None:
+def _oom(state: State | None) -> float | None:
     if state is None or state.terminated is None or state.terminated.reason != "OOMKilled":
         return None
     return when(state.terminated.finished_at) or 0.0
@@ -272,7 +196,7 @@ def _qos(said: str | None, containers: Iterable[Container]) -> Qos:
     return Qos.GUARANTEED if exact else Qos.BURSTABLE
 
 
-def _probes_fail(statuses: Mapping[str, _ContainerStatus]) -> bool:
+def _probes_fail(statuses: Mapping[str, ContainerStatus]) -> bool:
     """A container that runs and had started, but is not ready: its readiness probe fails."""
     return any(s.started and not s.ready and s.state is not None and s.state.running is not None
                for s in statuses.values())  # fmt: skip
@@ -297,7 +221,7 @@ def held(container: Container, infeasible: bool) -> tuple[int, int]:
     return max(s.cpu_request or 0 for s in sizes), max(s.memory_request or 0 for s in sizes)
 
 
-def _occupied(spec: _Spec, containers: tuple[Container, ...], pod: Pod) -> tuple[int, int]:
+def _occupied(spec: PodSpec, containers: tuple[Container, ...], pod: Pod) -> tuple[int, int]:
     """Requests the scheduler counts for a live pod (``resource.PodRequests`` of component-helpers)."""
     infeasible = pod.resize_pending == "Infeasible" or pod.resize_dialect == "Infeasible"
     each = {c.name: held(c, infeasible) for c in containers}

@@ -1,21 +1,20 @@
-"""Everything but pods: nodes, targets, ReplicaSets, other owners, disruption budgets, limits, quotas → slim values."""
+"""Nodes and targets as servers send them: Deployments, StatefulSets, ReplicaSets, and the Scale of anything else."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 import msgspec
 
 from autoscaler.kube.decode import OWN_PREFIX
+from autoscaler.kube.seen import NodeSeen, ReplicaSetSeen, TargetSeen
 from autoscaler.kube.selectors import render
 from autoscaler.kube.wire import (
     Amounts,
     Condition,
     Meta,
     OwnedMeta,
-    Owner,
+    Raw,
     Selector,
     Sizes,
     Wire,
@@ -26,108 +25,7 @@ from autoscaler.kube.wire import (
     shared,
     when,
 )
-from autoscaler.model.workload import Node, Resources
-
-
-@dataclass(frozen=True, slots=True)
-class Named:
-    """What every object has. ``key`` identifies it in a store."""
-
-    namespace: str
-    name: str
-    uid: str
-    resource_version: str
-
-    @property
-    def key(self) -> str:
-        return self.uid
-
-
-@dataclass(frozen=True, slots=True)
-class NodeSeen:
-    node: Node
-    resource_version: str
-
-    @property
-    def key(self) -> str:
-        return self.node.name
-
-
-@dataclass(frozen=True, slots=True)
-class TargetSeen(Named):
-    """A Deployment, StatefulSet or ReplicaSet, or the scale subresource of anything else.
-
-    ``rolling`` as far as the object's own status tells; a Deployment's ReplicaSets tell more. ``template_hash`` is
-    known from the object itself for StatefulSets only. ``template`` maps container names to their sizes in
-    the pod template.
-    """
-
-    api_version: str = "apps/v1"
-    kind: str = "Deployment"
-    replicas: int = 1
-    current: int = 0
-    rolling: bool = False
-    paused: bool = False
-    template: Mapping[str, Resources] = field(default_factory=dict)
-    template_hash: str = ""
-    selector: str = ""
-    owner: Owner | None = None
-    annotations: Mapping[str, str] = field(default_factory=dict)
-    scaled_by: str = ""
-    scaled_at: float | None = None
-    scalable: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class ReplicaSetSeen(TargetSeen):
-    revision: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class ScalerSeen(Named):
-    """Another owner of replicas or sizes: an HPA, a ScaledObject, a VPA. ``by`` is how it is named to a person."""
-
-    kind: str = ""
-    target_kind: str = ""
-    target_name: str = ""
-    by: str = ""
-    acts: bool = True
-    """False when it only watches: a VPA in mode Off, a paused ScaledObject."""
-
-
-@dataclass(frozen=True, slots=True)
-class BudgetSeen(Named):
-    """A PodDisruptionBudget. ``healthy`` is how many pods must stay, once the controller has said so."""
-
-    selector: Selector = field(default_factory=Selector)
-    healthy: int | None = None
-    min_available: str | int | None = None
-    max_unavailable: str | int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class LimitsSeen(Named):
-    limits: tuple[Limit, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Limit:
-    """One entry of a LimitRange: ``type`` is Container or Pod; millicores and bytes by ``cpu``/``memory``."""
-
-    type: str
-    low: Mapping[str, int]
-    high: Mapping[str, int]
-    cpu_ratio: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class QuotaSeen(Named):
-    """A ResourceQuota on running pods; ``hard`` and ``used`` by full key (``requests.cpu``), millicores or bytes."""
-
-    hard: Mapping[str, int] = field(default_factory=dict)
-    used: Mapping[str, int] = field(default_factory=dict)
-    applies: bool = True
-    """False when its scopes may leave inference pods out: then the server's refusal is the truth."""
+from autoscaler.model.workload import Node
 
 
 class _NodeSpec(Wire):
@@ -203,87 +101,9 @@ class _Scale(Wire):
     status: _ScaleStatus = msgspec.field(default_factory=_ScaleStatus)
 
 
-class _TargetRef(Wire):
-    kind: str | None = None
-    name: str | None = None
-
-
-class _UpdatePolicy(Wire):
-    update_mode: str | None = None
-
-
-class _ScalerSpec(Wire):
-    scale_target_ref: _TargetRef | None = None
-    target_ref: _TargetRef | None = None
-    update_policy: _UpdatePolicy | None = None
-
-
-class _Scaler(Wire):
-    metadata: Meta = msgspec.field(default_factory=Meta)
-    spec: _ScalerSpec = msgspec.field(default_factory=_ScalerSpec)
-
-
-class _BudgetSpec(Wire):
-    selector: Selector | None = None
-    min_available: str | int | None = None
-    max_unavailable: str | int | None = None
-
-
-class _BudgetStatus(Wire):
-    desired_healthy: int | None = None
-
-
-class _Budget(Wire):
-    metadata: Meta = msgspec.field(default_factory=Meta)
-    spec: _BudgetSpec = msgspec.field(default_factory=_BudgetSpec)
-    status: _BudgetStatus | None = None
-
-
-class _LimitItem(Wire):
-    type: str = ""
-    max: Amounts | None = None
-    min: Amounts | None = None
-    max_limit_request_ratio: Amounts | None = None
-
-
-class _LimitSpec(Wire):
-    limits: list[_LimitItem] | None = None
-
-
-class _Limits(Wire):
-    metadata: Meta = msgspec.field(default_factory=Meta)
-    spec: _LimitSpec = msgspec.field(default_factory=_LimitSpec)
-
-
-class _ScopeSelector(Wire):
-    match_expressions: list[msgspec.Raw] | None = None
-
-
-class _QuotaSpec(Wire):
-    scopes: list[str] | None = None
-    scope_selector: _ScopeSelector | None = None
-
-
-class _QuotaStatus(Wire):
-    hard: Amounts | None = None
-    used: Amounts | None = None
-
-
-class _Quota(Wire):
-    metadata: Meta = msgspec.field(default_factory=Meta)
-    spec: _QuotaSpec = msgspec.field(default_factory=_QuotaSpec)
-    status: _QuotaStatus = msgspec.field(default_factory=_QuotaStatus)
-
-
 _NODE: Final = msgspec.json.Decoder(_Node)
 _TARGET: Final = msgspec.json.Decoder(_Target)
 _SCALE: Final = msgspec.json.Decoder(_Scale)
-_SCALER: Final = msgspec.json.Decoder(_Scaler)
-_PDB: Final = msgspec.json.Decoder(_Budget)
-_LIMITS: Final = msgspec.json.Decoder(_Limits)
-_QUOTA: Final = msgspec.json.Decoder(_Quota)
-
-Raw = bytes | msgspec.Raw
 
 
 def decode_node(raw: Raw) -> NodeSeen:
@@ -376,90 +196,4 @@ def _scaled_by(meta: OwnedMeta) -> tuple[str, float | None]:
             at = when(entry.time)
             if not found[0] or (at or 0.0) >= (found[1] or 0.0):
                 found = (entry.manager, at)
-    return found
-
-
-def decode_hpa(raw: Raw) -> ScalerSeen:
-    wire = _SCALER.decode(raw)
-    owner = controller(wire.metadata)
-    by = f"{owner.kind.lower()}/{owner.name}" if owner is not None else f"hpa/{wire.metadata.name}"
-    return _scaler(wire, "HorizontalPodAutoscaler", by)
-
-
-def decode_scaled_object(raw: Raw) -> ScalerSeen:
-    """KEDA's; paused ones leave the replicas alone."""
-    wire = _SCALER.decode(raw)
-    notes = wire.metadata.annotations or {}
-    paused = notes.get("autoscaling.keda.sh/paused") == "true" or "autoscaling.keda.sh/paused-replicas" in notes
-    return _scaler(wire, "ScaledObject", f"scaledobject/{wire.metadata.name}", acts=not paused)
-
-
-def decode_vpa(raw: Raw) -> ScalerSeen:
-    wire = _SCALER.decode(raw)
-    mode = (wire.spec.update_policy.update_mode if wire.spec.update_policy else None) or "Auto"
-    return _scaler(wire, "VerticalPodAutoscaler", f"vpa/{wire.metadata.name}", acts=mode != "Off")
-
-
-def _scaler(wire: _Scaler, kind: str, by: str, acts: bool = True) -> ScalerSeen:
-    meta, ref = wire.metadata, wire.spec.scale_target_ref or wire.spec.target_ref or _TargetRef()
-    return ScalerSeen(
-        meta.namespace, meta.name, meta.uid, meta.resource_version,
-        kind, ref.kind or "Deployment", ref.name or "", by, acts,
-    )  # fmt: skip
-
-
-def decode_disruption_budget(raw: Raw) -> BudgetSeen:
-    wire = _PDB.decode(raw)
-    meta, spec = wire.metadata, wire.spec
-    return BudgetSeen(
-        meta.namespace, meta.name, meta.uid, meta.resource_version, spec.selector or Selector(),
-        wire.status.desired_healthy if wire.status else None, spec.min_available, spec.max_unavailable,
-    )  # fmt: skip
-
-
-def decode_limit_range(raw: Raw) -> LimitsSeen:
-    wire = _LIMITS.decode(raw)
-    meta = wire.metadata
-    limits = tuple(
-        Limit(item.type, _amounts(item.min), _amounts(item.max), _ratio(item.max_limit_request_ratio))
-        for item in wire.spec.limits or ()
-    )
-    return LimitsSeen(meta.namespace, meta.name, meta.uid, meta.resource_version, limits)
-
-
-def _amounts(amounts: Amounts | None) -> dict[str, int]:
-    seen = amounts or {}
-    found = {"cpu": milli(seen["cpu"])} if "cpu" in seen else {}
-    return found | ({"memory": bytes_of(seen["memory"])} if "memory" in seen else {})
-
-
-def _ratio(amounts: Amounts | None) -> float | None:
-    return milli(amounts["cpu"]) / 1000 if amounts and "cpu" in amounts else None
-
-
-_QUOTA_KEYS: Final = {
-    "cpu": "requests.cpu", "requests.cpu": "requests.cpu", "limits.cpu": "limits.cpu",
-    "memory": "requests.memory", "requests.memory": "requests.memory", "limits.memory": "limits.memory",
-    "pods": "pods", "count/pods": "pods",
-}  # fmt: skip
-
-
-def decode_quota(raw: Raw) -> QuotaSeen:
-    wire = _QUOTA.decode(raw)
-    meta, spec = wire.metadata, wire.spec
-    everyone = set(spec.scopes or ()) <= {"NotTerminating", "NotBestEffort"} and spec.scope_selector is None
-    return QuotaSeen(
-        meta.namespace, meta.name, meta.uid, meta.resource_version,
-        _quota_amounts(wire.status.hard), _quota_amounts(wire.status.used), everyone,
-    )  # fmt: skip
-
-
-def _quota_amounts(amounts: Amounts | None) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for key, amount in (amounts or {}).items():
-        name = _QUOTA_KEYS.get(key)
-        if name is None:
-            continue
-        value = milli(amount) if name.endswith("cpu") else bytes_of(amount)
-        found[name] = min(value, found.get(name, value))
     return found

@@ -15,6 +15,8 @@ from autoscaler.model import quantity
 from autoscaler.model.workload import Resources
 
 Amounts = dict[str, str | int | float]
+Raw = bytes | msgspec.Raw
+"""One object, undecoded."""
 
 
 class Wire(msgspec.Struct, rename="camel", gc=False, omit_defaults=True):

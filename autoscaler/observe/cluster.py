@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from autoscaler.kube import kinds
+from autoscaler.kube import kinds, neighbours
 from autoscaler.kube.client import KubeClient
 from autoscaler.kube.decode import decode_pod, pod_from, with_wanted
 from autoscaler.kube.discovery import collection_path
 from autoscaler.kube.errors import KubeError
-from autoscaler.kube.kinds import TargetSeen
+from autoscaler.kube.seen import TargetSeen
 from autoscaler.kube.store import Store
 from autoscaler.kube.watch import Kind, Reflector
 from autoscaler.model.plan import Ledger
@@ -105,12 +105,14 @@ class ClusterObserver:
             needed.append(watch("v1", "nodes", kinds.decode_node, self.known.nodes))
         optional = [
             watch("apps/v1", "statefulsets", kinds.decode_stateful_set, stateful),
-            watch("autoscaling/v2", "horizontalpodautoscalers", kinds.decode_hpa, hpas),
-            watch("autoscaling.k8s.io/v1", "verticalpodautoscalers", kinds.decode_vpa, vpas),
-            watch("keda.sh/v1alpha1", "scaledobjects", kinds.decode_scaled_object, keda),
-            watch("policy/v1", "poddisruptionbudgets", kinds.decode_disruption_budget, self.known.disruption_budgets),
-            watch("v1", "limitranges", kinds.decode_limit_range, self.known.limits),
-            watch("v1", "resourcequotas", kinds.decode_quota, self.known.quotas),
+            watch("autoscaling/v2", "horizontalpodautoscalers", neighbours.decode_hpa, hpas),
+            watch("autoscaling.k8s.io/v1", "verticalpodautoscalers", neighbours.decode_vpa, vpas),
+            watch("keda.sh/v1alpha1", "scaledobjects", neighbours.decode_scaled_object, keda),
+            watch(
+                "policy/v1", "poddisruptionbudgets", neighbours.decode_disruption_budget, self.known.disruption_budgets
+            ),
+            watch("v1", "limitranges", neighbours.decode_limit_range, self.known.limits),
+            watch("v1", "resourcequotas", neighbours.decode_quota, self.known.quotas),
         ]
         return needed, optional
 

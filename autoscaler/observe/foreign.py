@@ -11,7 +11,8 @@ from typing import Final
 from autoscaler.kube.client import KubeClient
 from autoscaler.kube.discovery import Discovery
 from autoscaler.kube.errors import KubeError, NotFound
-from autoscaler.kube.kinds import TargetSeen, decode_scale, decode_unscalable
+from autoscaler.kube.kinds import decode_scale, decode_unscalable
+from autoscaler.kube.seen import TargetSeen
 from autoscaler.model.workload import TargetRef
 
 EVERY_S: Final = 20.0

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from autoscaler.kube.decode import PodSeen
-from autoscaler.kube.kinds import BudgetSeen, LimitsSeen, NodeSeen, QuotaSeen, ReplicaSetSeen, ScalerSeen, TargetSeen
+from autoscaler.kube.seen import BudgetSeen, LimitsSeen, NodeSeen, QuotaSeen, ReplicaSetSeen, ScalerSeen, TargetSeen
 from autoscaler.kube.store import Seen as Stored
 from autoscaler.kube.store import Store
 from autoscaler.model.workload import Pod, TargetRef

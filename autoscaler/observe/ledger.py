@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from autoscaler.kube.decode import PodSeen
-from autoscaler.kube.kinds import Limit, LimitsSeen, NodeSeen, QuotaSeen
+from autoscaler.kube.seen import Limit, LimitsSeen, NodeSeen, QuotaSeen
 from autoscaler.kube.store import Store
 from autoscaler.model.plan import BudgetView, Ledger, LimitRangeView, QuotaView
 from autoscaler.model.policy import Budget, Policy

@@ -14,7 +14,7 @@ import msgspec
 
 from autoscaler.kube.client import KubeClient
 from autoscaler.kube.discovery import collection_path
-from autoscaler.kube.kinds import Named
+from autoscaler.kube.seen import Named
 from autoscaler.kube.store import Store
 from autoscaler.kube.watch import Kind, Reflector
 from autoscaler.model.policy import API_VERSION, Budget, Policy

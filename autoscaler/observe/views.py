@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from autoscaler.kube.decode import OWN_PREFIX
-from autoscaler.kube.kinds import BudgetSeen, ReplicaSetSeen, ScalerSeen, TargetSeen
+from autoscaler.kube.seen import BudgetSeen, ReplicaSetSeen, ScalerSeen, TargetSeen
 from autoscaler.kube.selectors import matches
 from autoscaler.model.policy import Policy
 from autoscaler.model.signal import Signals

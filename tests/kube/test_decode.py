@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autoscaler.kube import kinds
+from autoscaler.kube import kinds, neighbours
 from autoscaler.kube.decode import PodSeen, decode_pod, pod_from, with_wanted
 from autoscaler.kube.selectors import matches, render
 from autoscaler.kube.wire import Requirement, Selector, when
@@ -239,11 +239,11 @@ def test_nodes_sets_and_scalers() -> None:
     ref = {"kind": "Deployment", "name": "web"}
     keda = {"apiVersion": "keda.sh/v1alpha1", "kind": "ScaledObject", "name": "so", "uid": "u", "controller": True}
     hpa = {"metadata": {"name": "keda-hpa-so", "ownerReferences": [keda]}, "spec": {"scaleTargetRef": ref}}
-    assert kinds.decode_hpa(json.dumps(hpa).encode()).by == "scaledobject/so"
+    assert neighbours.decode_hpa(json.dumps(hpa).encode()).by == "scaledobject/so"
     paused = {"metadata": {"name": "so", "annotations": {"autoscaling.keda.sh/paused": "true"}}, "spec": {}}
-    assert not kinds.decode_scaled_object(json.dumps(paused).encode()).acts
+    assert not neighbours.decode_scaled_object(json.dumps(paused).encode()).acts
     vpa = {"metadata": {"name": "v"}, "spec": {"targetRef": ref, "updatePolicy": {"updateMode": "Off"}}}
-    assert not kinds.decode_vpa(json.dumps(vpa).encode()).acts
+    assert not neighbours.decode_vpa(json.dumps(vpa).encode()).acts
 
 
 def test_limits_and_quotas() -> None:
@@ -252,19 +252,19 @@ def test_limits_and_quotas() -> None:
         "spec": {"limits": [{"type": "Container", "max": {"cpu": "4", "memory": "8Gi"}, "min": {"cpu": "50m"},
                              "maxLimitRequestRatio": {"cpu": "2.5"}}]},
     }  # fmt: skip
-    (limit,) = kinds.decode_limit_range(json.dumps(limits).encode()).limits
+    (limit,) = neighbours.decode_limit_range(json.dumps(limits).encode()).limits
     assert (limit.high, limit.low, limit.cpu_ratio) == ({"cpu": 4000, "memory": 8 * GI}, {"cpu": 50}, 2.5)
     quota = {
         "metadata": {"name": "q"}, "spec": {},
         "status": {"hard": {"cpu": "10", "limits.memory": "1Gi", "pods": "5", "services": "1"},
                    "used": {"cpu": "2500m"}},
     }  # fmt: skip
-    seen = kinds.decode_quota(json.dumps(quota).encode())
+    seen = neighbours.decode_quota(json.dumps(quota).encode())
     assert seen.hard == {"requests.cpu": 10_000, "limits.memory": GI, "pods": 5}
     assert seen.used == {"requests.cpu": 2500}
     assert seen.applies
     quota["spec"] = {"scopes": ["BestEffort"]}
-    assert not kinds.decode_quota(json.dumps(quota).encode()).applies
+    assert not neighbours.decode_quota(json.dumps(quota).encode()).applies
 
 
 def test_selectors() -> None:
