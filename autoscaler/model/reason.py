@@ -11,8 +11,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from autoscaler.model import quantity
-
 
 class Code(enum.StrEnum):
     """Reason codes; the value is the CamelCase word that Kubernetes users see. ``TEXTS`` has a sentence for each."""
@@ -146,7 +144,7 @@ class _Sentence(string.Formatter):
             case "share":
                 return f"{value * 100:.3g}%" if value < 0.9995 or value > 1 else f"{value * 100:.4g}%"
             case "cores":
-                return quantity.format_cpu(round(value))
+                return _cores(value)
             case "memory":
                 return _memory(value)
             case "seconds":
@@ -154,6 +152,12 @@ class _Sentence(string.Formatter):
             case "number":
                 return f"{value:.4g}"
         return format(value, format_spec)
+
+
+def _cores(milli: float) -> str:
+    """In cores with three digits: people compare two of them in one sentence."""
+    text = f"{milli / 1000:.3g}"
+    return f"{text} core" if text == "1" else f"{text} cores"
 
 
 def _memory(value: float) -> str:
