@@ -160,7 +160,7 @@ async def measure(workloads: int, pods_each: int) -> None:
 def fill(observer: ClusterObserver, workloads: int, pods_each: int, pods: list[PodSeen]) -> None:
     """Put the objects where the reflectors would."""
     known = observer.known
-    for reflector in observer._needed:
+    for reflector in observer.watches.needed:
         reflector.synced.set()
         reflector.heard_at = asyncio.get_running_loop().time()
     for number in range(500):

@@ -6,31 +6,23 @@ Pods belong to a target by the chain of owner references, never by a selector al
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from autoscaler.kube import kinds, neighbours
 from autoscaler.kube.client import KubeClient
-from autoscaler.kube.decode import decode_pod, pod_from, with_wanted
-from autoscaler.kube.discovery import collection_path
-from autoscaler.kube.errors import KubeError
+from autoscaler.kube.decode import pod_from, with_wanted
 from autoscaler.kube.seen import TargetSeen
-from autoscaler.kube.store import Store
-from autoscaler.kube.watch import Kind, Reflector
 from autoscaler.model.plan import Ledger
 from autoscaler.model.policy import Budget, Policy
 from autoscaler.model.seen import Subject
 from autoscaler.model.workload import Attempt, TargetRef, WorkloadRef, WorkloadView
 from autoscaler.observe.foreign import ForeignTargets
-from autoscaler.observe.known import Known, Share
+from autoscaler.observe.known import Known
 from autoscaler.observe.ledger import Books
 from autoscaler.observe.views import Surroundings, hold_for_target, view_of
-
-_log = logging.getLogger(__name__)
-HEARTBEAT_S = 5.0
-"""A quiet watch is vouched for by asking the server for a sign of life this often."""
+from autoscaler.observe.watches import Scope as Scope
+from autoscaler.observe.watches import Watches
 
 
 class ClusterSeen(NamedTuple):
@@ -51,16 +43,6 @@ class _Kept:
     with_attempts: WorkloadView | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Scope:
-    """What may be seen. ``namespace`` None: the whole cluster. ``nodes`` False: they can't be read (sidecar), room is
-    unknown. ``pods``: extra query for the pods, such as a label selector."""
-
-    namespace: str | None = None
-    nodes: bool = True
-    pods: Mapping[str, str] = field(default_factory=dict)
-
-
 class ClusterObserver:
     """Run ``run`` as a task; then ``view`` is a pure look at what the watches know.
 
@@ -74,112 +56,36 @@ class ClusterObserver:
         *,
         preset_container: Callable[[Policy], str] = lambda policy: "",
     ) -> None:
-        self._client = client
         self.scope = scope or Scope()
         self._preset_container = preset_container
         self._kept: dict[WorkloadRef, _Kept] = {}
-        self._beat_at: float | None = None
-        self._lost = False
-
         self.known = Known()
+        self.watches = Watches(client, self.scope, self.known)
         self._books = Books(self.known.commitments, self.known.nodes, self.known.quotas, self.known.limits)
         self.foreign = ForeignTargets(client)
-        self._needed, self._optional = self._reflectors()
-
-    def _reflectors(self) -> tuple[list[Reflector[Any]], list[Reflector[Any]]]:
-        def watch(
-            api: str, plural: str, decode: Callable[[Any], Any], store: Store[Any], **query: str
-        ) -> Reflector[Any]:
-            inside = None if plural == "nodes" else self.scope.namespace
-            return Reflector(self._client, Kind(plural, collection_path(api, plural, inside), decode, query), store)
-
-        # Deployments and StatefulSets share a store but not a list: each reflector replaces only its own kind.
-        deployments, stateful = Share(self.known.targets, "Deployment"), Share(self.known.targets, "StatefulSet")
-        hpas, vpas, keda = (Share(self.known.scalers, kind) for kind in _SCALER_KINDS)
-        needed = [
-            watch("v1", "pods", decode_pod, self.known.pods, **self.scope.pods),
-            watch("apps/v1", "deployments", kinds.decode_deployment, deployments),
-            watch("apps/v1", "replicasets", kinds.decode_replica_set, self.known.replica_sets),
-        ]
-        if self.scope.nodes:
-            needed.append(watch("v1", "nodes", kinds.decode_node, self.known.nodes))
-        optional = [
-            watch("apps/v1", "statefulsets", kinds.decode_stateful_set, stateful),
-            watch("autoscaling/v2", "horizontalpodautoscalers", neighbours.decode_hpa, hpas),
-            watch("autoscaling.k8s.io/v1", "verticalpodautoscalers", neighbours.decode_vpa, vpas),
-            watch("keda.sh/v1alpha1", "scaledobjects", neighbours.decode_scaled_object, keda),
-            watch(
-                "policy/v1", "poddisruptionbudgets", neighbours.decode_disruption_budget, self.known.disruption_budgets
-            ),
-            watch("v1", "limitranges", neighbours.decode_limit_range, self.known.limits),
-            watch("v1", "resourcequotas", neighbours.decode_quota, self.known.quotas),
-        ]
-        return needed, optional
 
     async def run(self) -> None:
         """Watch until cancelled."""
         async with asyncio.TaskGroup() as tasks:
-            for reflector in (*self._needed, *self._optional):
-                tasks.create_task(reflector.run(), name=f"watch {reflector.kind.name}")
+            tasks.create_task(self.watches.run(), name="watch the cluster")
             tasks.create_task(self.foreign.run(), name="read other kinds")
-            tasks.create_task(self._heartbeats(), name="heartbeat")
 
     async def wait_synced(self, timeout: float | None = None) -> bool:
-        """Wait until everything was read once; kinds that may not be read or don't exist don't count. False when
-        ``timeout`` seconds passed; ``problems`` says why."""
-        try:
-            async with asyncio.timeout(timeout):
-                await asyncio.gather(*(r.settled.wait() for r in (*self._needed, *self._optional)))
-        except TimeoutError:
-            return False
-        return self.synced
+        """Wait for the first sight of everything; False when ``timeout`` seconds passed. ``problems`` says why."""
+        return await self.watches.wait_synced(timeout)
 
     @property
     def synced(self) -> bool:
         """Pods and targets were listed."""
-        return all(r.synced.is_set() for r in self._needed if r.kind.name != "nodes")
+        return self.watches.synced
 
     def age(self) -> float:
-        """Seconds since the cluster was surely seen: by the watch with the oldest word. Infinite before the first."""
-        now = asyncio.get_running_loop().time()
-        return max(now - self._seen_at(r) for r in self._needed if not (r.barred and r.kind.name == "nodes"))
-
-    def _seen_at(self, reflector: Reflector[Any]) -> float:
-        heard = reflector.heard_at
-        if heard is None or not reflector.synced.is_set():
-            return float("-inf")
-        # An open watch with nothing to say is current as long as the server is alive.
-        return max(heard, self._beat_at) if reflector.watching and self._beat_at is not None else heard
+        """Seconds since the cluster was surely seen; infinite before the first time."""
+        return self.watches.age()
 
     def problems(self) -> tuple[str, ...]:
         """What can't be seen, each as one sentence; empty when all is well."""
-        needed = tuple(r.trouble for r in self._needed if r.trouble)
-        barred = (r for r in self._optional if r.barred and not r.missing)
-        return needed + tuple(f"{r.kind.name} are not read: {r.trouble}" for r in barred)
-
-    async def _heartbeats(self) -> None:
-        while True:
-            await asyncio.sleep(HEARTBEAT_S)
-            await self._beat()
-            self._say()
-
-    def _say(self) -> None:
-        """One line when sight is lost and one when it is back, instead of one from every watch."""
-        lost = next((r.trouble for r in self._needed if r.trouble and not r.watching), "")
-        if bool(lost) != self._lost:
-            _log.warning("the cluster can't be seen: %s", lost) if lost else _log.info("the cluster is seen again")
-        self._lost = bool(lost)
-
-    async def _beat(self) -> None:
-        now = asyncio.get_running_loop().time()
-        if all(r.heard_at is not None and now - r.heard_at < HEARTBEAT_S for r in self._needed):
-            return
-        try:
-            answer = await self._client.request("GET", "/livez", deadline=HEARTBEAT_S)
-        except KubeError:
-            return
-        if answer.status < 500:  # even a 403 is a sign of life
-            self._beat_at = now
+        return self.watches.problems()
 
     def learn(self, body: Mapping[str, Any]) -> None:
         """Take in an object the server just answered a request with: it is newer than what the watch has told yet."""
@@ -219,7 +125,7 @@ class ClusterObserver:
         if len(self._kept) > len(policies):
             live = {policy.ref for policy in policies}
             self._kept = {ref: kept for ref, kept in self._kept.items() if ref in live}
-        nodes_known = any(r.kind.name == "nodes" and r.synced.is_set() and not r.barred for r in self._needed)
+        nodes_known = self.watches.nodes_known
         return ClusterSeen(tuple(subjects), self._books.write(extra, policies, budgets, nodes_known=nodes_known))
 
     def _view(
@@ -290,8 +196,8 @@ class ClusterObserver:
         if not _watched_kind(policy.target):
             return self.foreign.why(policy.ref.namespace, policy.target)
         plural = f"{policy.target.kind.lower()}s"
-        watch = next((r for r in (*self._needed, *self._optional) if r.kind.name == plural), None)
-        return f"{plural} can't be read: {watch.trouble}" if watch is not None and watch.trouble else ""
+        why = self.watches.why(plural)
+        return f"{plural} can't be read: {why}" if why else ""
 
     def target(self, namespace: str, ref: TargetRef) -> TargetSeen | None:
         """The target as it was last seen; None when there is none."""
@@ -299,7 +205,6 @@ class ClusterObserver:
 
 
 _WATCHED = {("apps/v1", "Deployment"), ("apps/v1", "StatefulSet"), ("apps/v1", "ReplicaSet")}
-_SCALER_KINDS = ("HorizontalPodAutoscaler", "VerticalPodAutoscaler", "ScaledObject")
 
 
 def _watched_kind(ref: TargetRef) -> bool:

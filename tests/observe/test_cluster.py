@@ -253,6 +253,15 @@ async def test_in_one_namespace_nothing_is_asked_beyond_it(server: ApiServer) ->
     assert all("/namespaces/serving/" in path for path in asked)
 
 
+async def test_room_is_unknown_where_the_pods_of_others_are_not_seen(server: ApiServer) -> None:
+    await populate(server)
+    async with observing(server, Scope(namespace="serving")) as observer:
+        (subject,), ledger = observer.view([policy("web")], {})
+        assert subject.view.zones == 1
+        assert not ledger.nodes_known
+        assert ledger.free_cpu("n1") is None
+
+
 async def test_a_stateful_set_and_a_bare_replica_set(server: ApiServer) -> None:
     await populate(server, "rs", 1)
     lone = replica_set("lone", "x", replicas=1)

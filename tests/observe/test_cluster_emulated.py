@@ -95,7 +95,7 @@ async def test_an_api_server_that_goes_away_and_comes_back() -> None:
 @pytest.mark.looptime
 async def test_silent_and_cut_watches_are_done_without_a_new_list() -> None:
     async with watching() as (cluster, client, observer):
-        lists = sum(r.lists for r in observer._needed)
+        lists = sum(r.lists for r in observer.watches.needed)
         cluster.faults.silent_watches = True
         await asyncio.sleep(100)
         cluster.faults.silent_watches = False
@@ -103,7 +103,7 @@ async def test_silent_and_cut_watches_are_done_without_a_new_list() -> None:
         path = "/apis/apps/v1/namespaces/serving/deployments/web/scale"
         (await client.request("PATCH", path, None, {"spec": {"replicas": 4}}, MERGE)).expect("scale")
         await until(lambda: len(web(observer).pods) == 4)
-        assert sum(r.lists for r in observer._needed) == lists
+        assert sum(r.lists for r in observer.watches.needed) == lists
 
 
 @pytest.mark.looptime
