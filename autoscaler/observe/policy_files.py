@@ -26,7 +26,11 @@ POLICY_KIND, BUDGET_KIND = "InferenceAutoscaler", "CapacityBudget"
 _SPECS: Mapping[str, type[BaseModel]] = {POLICY_KIND: PolicySpec, BUDGET_KIND: BudgetSpec}
 _DNS_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 
-NO_EFFECT: Mapping[str, str] = {}
+NO_EFFECT: Mapping[str, str] = {
+    "horizontal.behavior": "replicas follow the wish without windows, rates or tolerance of their own",
+    "vertical.memory": "memory stays as it is",
+    "vertical.template": "the learned size is not written to the workload",
+}
 """Fields that are accepted and have no effect yet, with what happens instead. The one table; kept true by its test."""
 
 
@@ -266,13 +270,14 @@ def _unmeasurable(spec: PolicySpec) -> list[tuple[tuple[str, ...], str]]:
 
 
 def _is_set(model: BaseModel, path: Sequence[str]) -> bool:
-    """Whether a person wrote the field (defaults don't count)."""
+    """Whether a person wrote something there that differs from the default."""
     current: Any = model
     for name in path:
         key = next((k for k, f in type(current).model_fields.items() if (f.alias or k) == name), None)
         if key is None or key not in current.model_fields_set:
             return False
+        default = type(current).model_fields[key].get_default(call_default_factory=True)
         current = getattr(current, key)
-        if not isinstance(current, BaseModel):
-            return current is not None
+        if current == default:
+            return False
     return True
