@@ -14,6 +14,7 @@ from autoscaler.emulate.bodies import content_of, keep_metadata, read_body, show
 from autoscaler.emulate.controlplane import ControlPlane
 from autoscaler.emulate.fields import unknown_fields
 from autoscaler.emulate.kinds import Kind
+from autoscaler.emulate.ownership import Writer, noted
 from autoscaler.emulate.podspec import set_defaults
 from autoscaler.emulate.request import Answer, Call, Target, WriteOptions, target_of, truthy, write_options
 from autoscaler.emulate.selectors import Matcher, both, chosen_name, field_selector, label_selector
@@ -225,6 +226,7 @@ class Api:
         plane = self.plane
         try:
             if kind.kind == "Pod":
+                body["metadata"]["managedFields"] = noted(None, body, self._writer(kind, options))
                 return plane.create_pod(body, dry_run=options.dry_run)
             if kind.group == "events.k8s.io":
                 body = events.to_core(body)
@@ -240,6 +242,7 @@ class Api:
         self._validate(kind, None, body)
         if kind.has_generation:
             body["metadata"]["generation"] = 1
+        body["metadata"]["managedFields"] = noted(None, body, self._writer(kind, options))
         if options.dry_run:
             return body
         return plane.store.put(kind.storage, body).body
@@ -394,12 +397,21 @@ class Api:
             after["metadata"]["generation"] = int(before["metadata"].get("generation", 1)) + 1
         return Answer(200, self.shown(kind, self.save(kind, stored, after, options)), warned(unknown, options))
 
-    def save(self, kind: Kind, stored: Stored, after: Json, options: WriteOptions) -> Json:
-        """Store what changed; what didn't keeps its resourceVersion."""
-        after["metadata"]["resourceVersion"] = stored.body["metadata"]["resourceVersion"]
-        if options.dry_run or after == stored.body:
+    def save(self, kind: Kind, stored: Stored, after: Json, options: WriteOptions, subresource: str = "") -> Json:
+        """Store what changed, and who changed it; what didn't keeps its resourceVersion."""
+        metadata, before = after["metadata"], stored.body["metadata"]
+        metadata["resourceVersion"] = before["resourceVersion"]
+        if "managedFields" in before:
+            metadata["managedFields"] = before["managedFields"]
+        if after == stored.body:
+            return after
+        metadata["managedFields"] = noted(stored.body, after, self._writer(kind, options, subresource))
+        if options.dry_run:
             return after
         return self.plane.store.put(kind.storage, after).body
+
+    def _writer(self, kind: Kind, options: WriteOptions, subresource: str = "") -> Writer:
+        return Writer(options.manager, kind.api_version, subresource, self.plane.timeline.stamp())
 
     def _delete(self, call: Call, target: Target) -> Answer:
         options = write_options(call, "delete")

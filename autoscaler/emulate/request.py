@@ -100,13 +100,19 @@ def target_of(call: Call, registry: Registry) -> Target:
     return Target(kind, verb, namespace, name, subresource, "/".join(rest[3:]))
 
 
+def manager_of(call: Call) -> str:
+    """Whose fields a write makes them: `fieldManager`, else the user agent's first word."""
+    return call.query.get("fieldManager") or call.agent.partition("/")[0][:128] or "unknown"
+
+
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
-    """`dryRun` and `fieldValidation` of a write."""
+    """`dryRun`, `fieldValidation` and `fieldManager` of a write."""
 
     dry_run: bool
     strict: bool
     warn: bool
+    manager: str
 
 
 _OPTIONS = {"patch": "PatchOptions", "update": "UpdateOptions", "create": "CreateOptions", "delete": "DeleteOptions"}
@@ -123,7 +129,7 @@ def write_options(call: Call, verb: str) -> WriteOptions:
     if validation not in ("Ignore", "Warn", "Strict"):
         cause = unsupported_value("fieldValidation", f'"{validation}"', ("Ignore", "Strict", "Warn"))
         raise invalid(kind, "", [cause], group="meta.k8s.io")
-    return WriteOptions(dry_run == "All", validation == "Strict", validation == "Warn")
+    return WriteOptions(dry_run == "All", validation == "Strict", validation == "Warn", manager_of(call))
 
 
 @dataclass(slots=True)

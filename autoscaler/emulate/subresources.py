@@ -108,7 +108,7 @@ class Subresources:
                 if where in new["spec"]:
                     after["spec"][where] = new["spec"][where]
             after["metadata"]["generation"] = int(old["metadata"].get("generation", 1)) + 1
-        saved = api.save(target.kind, stored, after, options)
+        saved = api.save(target.kind, stored, after, options, "resize")
         return Answer(200, api.shown(target.kind, saved), warned(unknown, options))
 
     def _admit(self, new: Json, old: Json, node: Stored | None, options: WriteOptions, ranges: list[Json]) -> None:
@@ -162,7 +162,7 @@ class Subresources:
         if after["spec"].get("replicas") != replicas:
             after["spec"]["replicas"] = replicas
             after["metadata"]["generation"] = int(after["metadata"].get("generation", 1)) + 1
-        return Answer(200, scale_of(api.save(kind, stored, after, options), paths))
+        return Answer(200, scale_of(api.save(kind, stored, after, options, "scale"), paths))
 
     def _check_replicas(self, replicas: Any, wanted: Json, target: Target) -> None:
         field = "Go struct field ScaleSpec.spec.replicas of type int32"
@@ -199,7 +199,7 @@ class Subresources:
         after = stored.thaw()
         if "status" in wanted:
             after["status"] = wanted["status"]
-        return Answer(200, api.shown(kind, api.save(kind, stored, after, options)))
+        return Answer(200, api.shown(kind, api.save(kind, stored, after, options, "status")))
 
     def _apply_status(self, call: Call, target: Target) -> Answer:
         """Server-side apply by the one manager that owns the status: what it leaves out goes, but conditions are a map
@@ -212,7 +212,7 @@ class Subresources:
         said = {one["type"]: one for one in status.get("conditions") or ()}
         others = [one for one in (after.get("status") or {}).get("conditions") or () if one.get("type") not in said]
         after["status"] = status | ({"conditions": [*others, *said.values()]} if said or others else {})
-        return Answer(200, api.shown(kind, api.save(kind, stored, after, options)))
+        return Answer(200, api.shown(kind, api.save(kind, stored, after, options, "status")))
 
     # -- eviction
 
