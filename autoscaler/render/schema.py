@@ -32,6 +32,7 @@ _INT_OR_STRING: Final[Schema] = {
     "maxLength": AMOUNT_LENGTH,
 }
 _SHARE: Final = r"^0*(100(\\.0*)?|[0-9]{1,2}(\\.[0-9]*)?|\\.[0-9]+)%$|^0*(\\.[0-9]+|0\\.?|1(\\.0*)?)$"
+_WHOLE: Final = r"^0*(100(\\.0*)?%|1(\\.0*)?)$"
 _DURATION: Final = r"^(([0-9]+(\\.[0-9]*)?|\\.[0-9]+)(ns|us|µs|ms|s|m|h))+$"
 _LONG: Final = frozenset({"query", "message", "text", "absent"})
 NO_DEFAULT: Final = frozenset({(LatencyObjective, "within")})
@@ -162,18 +163,24 @@ def _amount_rules(written: Any, metadata: list[Any]) -> Iterator[Schema]:
                 case Gt(gt=int(low)):
                     yield _compared(show(low), ">", f"must be more than {show(low)}")
     elif written is quantity.format_duration:
-        number, text = "type(self) == int && self >= 0", f"type(self) == string && self.matches('{_DURATION}')"
-        yield rule(f"{number} || {text}", "write a duration such as 500ms, 30s or 1m30s")
+        yield _either("self >= 0", f"self.matches('{_DURATION}')", "write a duration such as 500ms, 30s or 1m30s")
         if any(isinstance(each, Gt) for each in metadata):
-            yield rule("string(self).matches('[1-9]')", "must be longer than 0s")
+            yield _either("self > 0", "self.matches('[1-9]')", "must be longer than 0s")
     elif written is quantity.format_share:
-        yield rule(f"string(self).matches('{_SHARE}')", 'write a share such as 99% or "0.99", between 0% and 100%')
+        message = 'write a share such as 99% or "0.99", between 0% and 100%'
+        yield _either("self >= 0 && self <= 1", f"self.matches('{_SHARE}')", message)
         if any(isinstance(each, Gt) for each in metadata):
-            yield rule("string(self).matches('[1-9]')", "must be more than 0%")
+            yield _either("self > 0", "self.matches('[1-9]')", "must be more than 0%")
         if any(isinstance(each, Lt) for each in metadata):
-            yield rule(r"!string(self).matches('^0*(100(\\.0*)?%|1(\\.0*)?)$')", "must be less than 100%")
+            yield _either("self < 1", f"!self.matches('{_WHOLE}')", "must be less than 100%")
     else:
         raise TypeError(f"no rules for what {written.__name__} writes")
+
+
+def _either(number: str, text: str, message: str) -> Schema:
+    """A rule for each of the two types of an int-or-string. Converting to string instead would have no bound in the API
+    server's estimate of costs, and the definition would be refused."""
+    return rule(f"type(self) == int && {number} || type(self) == string && {text}", message)
 
 
 def _compared(bound: str, operator: str, message: str) -> Schema:

@@ -137,6 +137,16 @@ def test_the_schemas_are_structural(definition: Mapping[str, Any]) -> None:
             assert each["message"] and "\n" not in each["message"], where
 
 
+@pytest.mark.parametrize("definition", DEFINITIONS.values(), ids=sorted(DEFINITIONS))
+def test_no_rule_has_an_unbounded_cost(definition: Mapping[str, Any]) -> None:
+    """A conversion to string has no size in the API server's estimate: only ``quantity`` and ``isQuantity``, whose cost
+    is counted as one, may be given one; anything else is refused with the whole definition."""
+    for where, schema in schemas(definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"], "$"):
+        for each in schema.get("x-kubernetes-validations", ()):
+            bare = re.sub(r"(isQ|q)uantity\(string\([a-z.A-Z]+\)\)", "", each["rule"])
+            assert "string(" not in bare, f"{where}: {each['rule']}"
+
+
 def test_every_field_is_explained() -> None:
     for definition in DEFINITIONS.values():
         properties = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]
@@ -169,6 +179,8 @@ def with_(path: str, value: Any) -> dict[str, Any]:
         ("objective.latency.target", "soon", "target: write a duration such as 500ms, 30s or 1m30s"),
         ("objective.latency.target", "0s", "target: must be longer than 0s"),
         ("objective.latency.within", "100%", "within: must be less than 100%"),
+        ("objective.latency.within", "100.00%", "within: must be less than 100%"),
+        ("objective.latency.within", "1.0", "within: must be less than 100%"),
         ("objective.latency.within", "990%", 'within: write a share such as 99% or "0.99", between 0% and 100%'),
         ("objective.latency", {"target": "1s", "within": "99%", "percentile": 0.95}, "set one of them"),
         ("vertical.cpu", {"min": "2", "max": "1500m"}, "spec.vertical.cpu: min is above max"),
