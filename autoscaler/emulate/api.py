@@ -68,6 +68,10 @@ class Api:
             return self._dispatch(call, target), target
         except Refused as refusal:
             return Answer.refused(refusal), target
+        except (AttributeError, IndexError, KeyError, TypeError, ValueError) as trouble:
+            # An object of the wrong shape; a real server's decoder would name the field.
+            refusal = bad_request(f"the emulated cluster can't read this object: {type(trouble).__name__} {trouble}")
+            return Answer.refused(refusal), target
 
     def _dispatch(self, call: Call, target: Target) -> Answer | Watch:
         kind = target.kind
