@@ -31,7 +31,7 @@ from autoscaler.act.ports import Outcome, Patch, Result, Sink
 from autoscaler.act.preflight import preflight
 from autoscaler.act.scene import Scene
 from autoscaler.act.sizes import restarts
-from autoscaler.act.spending import added, batches, cores, shortfall_of
+from autoscaler.act.spending import added, batches, cores, gives, shortfall_of
 from autoscaler.model.plan import Action, Ledger, Plan, Resize, Revert
 from autoscaler.model.reason import Code, Reason, because
 from autoscaler.model.seen import Seen, Subject
@@ -158,30 +158,38 @@ class Applier:
     async def send(self, plans: Sequence[Plan], seen: Seen) -> Sending:
         """Send all actions: workloads side by side, the largest shortfall first; one workload's in their order.
 
-        Consecutive resizes of a workload go together. Cancelling it cancels what has not been answered yet.
+        What all of them give back goes before what any of them takes, for it may be the same room. Consecutive resizes
+        of a workload go together. Cancelling it cancels what has not been answered yet.
         """
         self.start(seen)
         subjects = {subject.view.ref: subject for subject in seen.subjects}
         due = sorted((plan for plan in plans if plan.actions), key=shortfall_of, reverse=True)
-        async with asyncio.TaskGroup() as group:
-            tasks = [
-                group.create_task(self._carry_out(plan, subjects.get(plan.ref), seen.ledger, shortfall_of(plan)))
-                for plan in due
-            ]
-        sent = tuple(one for task in tasks for one in task.result())
+        parts = [(plan, batches(plan.actions)) for plan in due]
+        giving = [(plan, groups[:1]) for plan, groups in parts if gives(groups[0])]
+        taking = [(plan, groups[1:] if gives(groups[0]) else groups) for plan, groups in parts]
+        sent: list[Sent] = []
+        for turn in (giving, taking):
+            async with asyncio.TaskGroup() as group:
+                tasks = [
+                    group.create_task(self._carry_out(plan, groups, subjects.get(plan.ref), seen.ledger))
+                    for plan, groups in turn
+                    if groups
+                ]
+            sent += [one for task in tasks for one in task.result()]
         refused = frozenset(one.action.workload for one in sent if _decides_anew(one))
-        return Sending(sent, refused)
+        return Sending(tuple(sent), refused)
 
     async def _carry_out(
-        self, plan: Plan, subject: Subject | None, ledger: Ledger, shortfall: tuple[float, float]
+        self, plan: Plan, groups: list[list[Action]], subject: Subject | None, ledger: Ledger
     ) -> list[Sent]:
+        urgent, _ = shortfall_of(plan)
         sent: list[Sent] = []
-        for batch in batches(plan.actions):
+        for batch in groups:
             if len(batch) == 1:
-                sent.append(await self._act(batch[0], subject, ledger, shortfall[0]))
+                sent.append(await self._act(batch[0], subject, ledger, urgent))
                 continue
             async with asyncio.TaskGroup() as group:
-                tasks = [group.create_task(self._act(one, subject, ledger, shortfall[0])) for one in batch]
+                tasks = [group.create_task(self._act(one, subject, ledger, urgent)) for one in batch]
             sent.extend(task.result() for task in tasks)
         return sent
 
@@ -206,6 +214,7 @@ class Applier:
                 self._release(action)
             else:
                 self.brakes = spend(self.brakes, cores(action), now)
+                self.freed(action)
             return one
 
     def held(self, action: Resize | Revert, subject: Subject | None, ledger: Ledger) -> Reason | None:
@@ -247,6 +256,12 @@ class Applier:
         spent = tick.quota.setdefault(namespace, {})
         for key, more in quota.items():
             spent[key] = spent.get(key, 0) + sign * max(0, more)
+
+    def freed(self, action: Resize | Revert) -> None:
+        """CPU requests that an accepted shrink gives back are free for what is sent after it; memory is not, yet."""
+        cpu, _, _ = added(action)
+        if cpu < 0:
+            self._tick.cpu[action.pod.node] = self._tick.cpu.get(action.pod.node, 0) + cpu
 
     def _release(self, action: Resize | Revert) -> None:
         self.reserve(action, -1)

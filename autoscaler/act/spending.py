@@ -15,15 +15,25 @@ def shortfall_of(plan: Plan) -> tuple[float, float]:
 
 
 def batches(actions: Iterable[Action]) -> list[list[Action]]:
-    """Consecutive resizes together, anything else alone."""
+    """Consecutive resizes that all give or all take together, anything else alone."""
     found: list[list[Action]] = []
     for action in actions:
-        resize = isinstance(action, Resize | Revert)
-        if resize and found and isinstance(found[-1][-1], Resize | Revert):
+        if found and isinstance(action, Resize | Revert) and _kind(found[-1][-1]) == _kind(action):
             found[-1].append(action)
         else:
             found.append([action])
     return found
+
+
+def gives(batch: list[Action]) -> bool:
+    """Whether these go before everybody's growth: what they give back may be what others take."""
+    return all(_kind(action) == "gives" for action in batch)
+
+
+def _kind(action: Action) -> str:
+    if not isinstance(action, Resize | Revert):
+        return ""
+    return "gives" if isinstance(action, Revert) or cores(action) < 0 else "takes"
 
 
 def cores(action: Resize | Revert) -> int:

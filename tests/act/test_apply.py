@@ -377,3 +377,31 @@ async def test_cancelling_stops_what_was_not_answered() -> None:
     with pytest.raises(asyncio.CancelledError):
         await task
     assert isinstance(resize(one, GROW), Resize)
+
+
+async def test_what_one_workload_gives_back_goes_first_and_is_room_for_another() -> None:
+    """The taker is more urgent, and still waits for the giver's answer."""
+    sink = Memory()
+    giver, taker = WorkloadRef("serving", "giver"), WorkloadRef("serving", "taker")
+    big, small = pod(container(size=replace(SIZE, cpu_request=900, cpu_limit=1800)), name="big"), pod(name="small")
+    books = ledger(node(cpu=2000), committed_cpu={"node-1": 1900})
+    sending = await applier(sink).send(
+        [
+            plan(resize(big, Resources(cpu_request=300, cpu_limit=600), ref=giver), ref=giver),
+            plan(resize(small, GROW, ref=taker), ref=taker, urgent=9),
+        ],
+        seen(view(big, ref=giver), view(small, ref=taker), ledger=books),
+    )
+    assert [patch.path.split("/")[6] for patch in sink.patches] == ["big", "small"]
+    assert {one.outcome.result for one in sending.sent} == {Result.ACCEPTED}
+
+
+async def test_memory_given_back_is_no_room_yet() -> None:
+    sink = Memory()
+    first, second = pod(name="a"), pod(name="b")
+    signals = Signals(pods={first.uid: PodSignals(memory_usage=Measured(300 * MI, age_s=3))})
+    books = ledger(node(memory=4 * GI), committed_memory={"node-1": 4 * GI})
+    shrink, grow = Resources(memory_request=512 * MI, memory_limit=GI), Resources(memory_request=GI + 256 * MI)
+    now = seen(view(first, second, signals=signals), ledger=books)
+    await applier(sink).send([plan(resize(first, shrink), resize(second, grow))], now)
+    assert [patch.path.split("/")[6] for patch in sink.patches] == ["a"]
