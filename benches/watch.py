@@ -11,11 +11,16 @@ import argparse
 import asyncio
 import gc
 import json
+import multiprocessing
 import random
+import resource
 import time
 import tracemalloc
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
+
+from aiohttp import web
 
 from autoscaler.kube import kinds
 from autoscaler.kube.client import KubeClient
@@ -157,6 +162,96 @@ async def measure(workloads: int, pods_each: int) -> None:
     row(f"view with {len(attempts):,} resizes under way", f"{best(lambda: observer.view(policies, attempts)):.1f} ms")
 
 
+async def over_http(workloads: int, pods_each: int) -> None:
+    """List and watch everything from a server in another process, and look at this process as a whole."""
+    context = multiprocessing.get_context("spawn")
+    ports = context.Queue()
+    server = context.Process(target=serve, args=(workloads, pods_each, ports), daemon=True)
+    server.start()
+    try:
+        port = await asyncio.to_thread(ports.get)
+        before = rss_mb()
+        async with KubeClient(find_access(server=f"http://127.0.0.1:{port}")) as client:
+            observer = ClusterObserver(client)
+            began, cpu = time.perf_counter(), time.process_time()
+            task = asyncio.create_task(observer.run())
+            slowest = asyncio.create_task(longest_stall())
+            assert await observer.wait_synced(120), observer.problems()
+            assert len(observer.known.pods) == workloads * pods_each
+            took, cpu = time.perf_counter() - began, time.process_time() - cpu
+            slowest.cancel()
+            row("listed over HTTP, all kinds", f"{took:.2f} s")
+            row("CPU for that", f"{cpu:.2f} s")
+            row("longest time that the event loop stood still", f"{stalls[0] * 1000:.0f} ms")
+            row("resident memory of the process, before and after", f"{before:.0f} → {rss_mb():.0f} MB")
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+    finally:
+        server.terminate()
+        server.join()
+
+
+stalls = [0.0]
+
+
+async def longest_stall() -> None:
+    while True:
+        began = time.perf_counter()
+        await asyncio.sleep(0.001)
+        stalls[0] = max(stalls[0], time.perf_counter() - began - 0.001)
+
+
+def rss_mb() -> float:
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * resource.getpagesize() / 1e6
+
+
+def serve(workloads: int, pods_each: int, ports: Any) -> None:
+    """Lists in pages and watches that say nothing."""
+    bodies = [pod(w, n) for w in range(workloads) for n in range(pods_each)]
+    deployments, sets = [], []
+    for w in range(workloads):
+        deployment, owned = target(w, pods_each)
+        deployments.append(deployment)
+        sets.append(owned)
+    held = {"pods": bodies, "deployments": deployments, "replicasets": sets}
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        if "watch" in request.query:
+            stream = web.StreamResponse()
+            await stream.prepare(request)
+            await asyncio.sleep(3600)
+            return stream
+        items = held.get(request.path.rsplit("/", 1)[-1], [])
+        at = int(request.query.get("continue", "0"))
+        meta = {"resourceVersion": "999999"} | ({"continue": str(at + PAGE)} if at + PAGE < len(items) else {})
+        return web.json_response({"metadata": meta, "items": items[at : at + PAGE]})
+
+    async def main() -> None:
+        app = web.Application()
+        app.router.add_route("*", "/{path:.*}", answer)
+        runner = web.AppRunner(app)
+        await runner.setup()
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        ports.put(runner.addresses[0][1])
+        await asyncio.sleep(3600)
+
+    asyncio.run(main())
+
+
+def target(w: int, pods_each: int) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A Deployment and its ReplicaSet."""
+    template = {"spec": {"containers": [{"name": "server", "resources": {"requests": {"cpu": "1"}}}]}}
+    meta = {"name": f"model-{w}", "namespace": f"team-{w % 20}", "uid": f"deploy-{w}", "resourceVersion": "5"}
+    owner = {"kind": "Deployment", "name": meta["name"], "uid": meta["uid"], "controller": True}
+    owned = {**meta, "uid": f"rs-{w}", "name": f"model-{w}-6d5f9c7b4", "ownerReferences": [owner]}
+    return (
+        {"metadata": meta, "spec": {"replicas": pods_each, "template": template}, "status": {}},
+        {"metadata": owned, "spec": {"replicas": pods_each}, "status": {}},
+    )
+
+
 def fill(observer: ClusterObserver, workloads: int, pods_each: int, pods: list[PodSeen]) -> None:
     """Put the objects where the reflectors would."""
     known = observer.known
@@ -167,15 +262,10 @@ def fill(observer: ClusterObserver, workloads: int, pods_each: int, pods: list[P
         body = {"metadata": {"name": f"node-{number}", "labels": {"topology.kubernetes.io/zone": f"z{number % 3}"}},
                 "status": {"allocatable": {"cpu": "64", "memory": "256Gi"}}}  # fmt: skip
         known.nodes.put(kinds.decode_node(json.dumps(body).encode()))
-    template = {"spec": {"containers": [{"name": "server", "resources": {"requests": {"cpu": "1"}}}]}}
     for w in range(workloads):
-        meta = {"name": f"model-{w}", "namespace": f"team-{w % 20}", "uid": f"deploy-{w}", "resourceVersion": "5"}
-        body = {"metadata": meta, "spec": {"replicas": pods_each, "template": template}, "status": {}}
-        known.targets.put(kinds.decode_deployment(json.dumps(body).encode()))
-        owner = {"kind": "Deployment", "name": meta["name"], "uid": meta["uid"], "controller": True}
-        meta = {**meta, "uid": f"rs-{w}", "name": f"model-{w}-6d5f9c7b4", "ownerReferences": [owner]}
-        body = {"metadata": meta, "spec": {"replicas": pods_each}, "status": {}}
-        known.replica_sets.put(kinds.decode_replica_set(json.dumps(body).encode()))
+        deployment, owned = target(w, pods_each)
+        known.targets.put(kinds.decode_deployment(json.dumps(deployment).encode()))
+        known.replica_sets.put(kinds.decode_replica_set(json.dumps(owned).encode()))
     began = time.perf_counter()
     known.pods.replace(pods)
     row("pods filed by owner and node", f"{(time.perf_counter() - began) * 1000:.0f} ms")
@@ -186,6 +276,7 @@ def main() -> None:
     parser.add_argument("--workloads", type=int, default=1000)
     parser.add_argument("--pods", type=int, default=10, help="pods of each workload")
     arguments = parser.parse_args()
+    asyncio.run(over_http(arguments.workloads, arguments.pods))
     asyncio.run(measure(arguments.workloads, arguments.pods))
 
 
