@@ -23,7 +23,27 @@ from math import inf
 from autoscaler.queueing import kernel
 from autoscaler.queueing.state import DONE, DRAINING, PODS, SHARED, empty_fleet, with_room
 
-BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.72, 0.75, 0.8, 1.0, 1.5, 2.0)
+BUCKETS: tuple[float, ...] = (
+    0.005,
+    0.01,
+    0.025,
+    0.05,
+    0.075,
+    0.1,
+    0.15,
+    0.2,
+    0.25,
+    0.3,
+    0.4,
+    0.5,
+    0.6,
+    0.72,
+    0.75,
+    0.8,
+    1.0,
+    1.5,
+    2.0,
+)
 BUCKETS += (2.5, 3.0, 4.0, 5.0, 7.5, 10.0, 15.0, 20.0, 30.0, 60.0)
 
 LEAST_LIMIT = 0.01  # cores; the kernel takes no quota below 1 ms in 100 ms

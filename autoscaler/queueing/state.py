@@ -73,7 +73,7 @@ class Fleet(NamedTuple):
     done_pod: Any
 
 
-FLOATS_PER_POD = ("limit", "cores", "quota", "clock", "refill", "burnt", "next_event", "cpu")
+FLOATS_PER_POD: tuple[str, ...] = ("limit", "cores", "quota", "clock", "refill", "burnt", "next_event", "cpu")
 FLOATS_PER_POD += ("throttled_time", "spin_until")
 WHOLES_PER_POD = (
     "status",

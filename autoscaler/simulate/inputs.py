@@ -74,9 +74,7 @@ def _rate(path: Path, number: int, text: str) -> float:
     try:
         value = float(text)
     except ValueError:
-        raise ValueError(
-            f"load {path}, line {number}: {text.strip()!r} is not a rate per second"
-        ) from None
+        raise ValueError(f"load {path}, line {number}: {text.strip()!r} is not a rate per second") from None
     if not math.isfinite(value) or value < 0:
         raise ValueError(f"load {path}, line {number}: a rate of {value} makes no sense")
     return value

@@ -67,7 +67,7 @@ class Translator:
         )
 
     def pod(self, pod: SimulatedPod, ref: WorkloadRef) -> Pod:
-        key = (pod.desired, pod.allocated, pod.ready_at, pod.node, pod.draining, pod.deferred)
+        key: tuple[object, ...] = (pod.desired, pod.allocated, pod.ready_at, pod.node, pod.draining, pod.deferred)
         notes = self.annotations.get(pod.uid)
         key += (len(notes) if notes else 0,)
         known = self._pods.get(pod.uid)

@@ -33,13 +33,16 @@ class Ideal:
 
     def decide(self, seen: Sequence[Seen], cluster: Cluster) -> list[Order]:
         assert self._scenario is not None
-        wants = []
+        burned: list[float] = []
+        spare: list[float] = []
         for one in seen:
             load = cluster.fleets[one.workload].coming(AHEAD_S) / AHEAD_S
             backlog = max(0.0, one.in_flight - load) * self._mean
-            wants.append(load + BETA * math.sqrt(load) + backlog / AHEAD_S)
+            burned.append(load + backlog / AHEAD_S)
+            spare.append(BETA * math.sqrt(load))
+        wants = [sum(parts) for parts in zip(burned, spare, strict=True)]
         if self._scenario.cpus is not None:
-            wants = shared(wants, self._scenario.cpus - STEP / 1000 * len(wants))
+            wants = shared(burned, spare, self._scenario.cpus - STEP / 1000 * len(wants))
         orders: list[Order] = []
         for one, want in zip(seen, wants, strict=True):
             pods = [pod.pod for pod in one.ready]
@@ -49,7 +52,10 @@ class Ideal:
         return sorted(orders, key=lambda order: order.milli - order.pod.desired if isinstance(order, Size) else 0)
 
 
-def shared(wants: list[float], capacity: float) -> list[float]:
-    """In proportion where all together want more than there is, and all of it where they want less."""
-    total = sum(wants)
-    return wants if total <= 0 else [want * min(1.0, capacity / total) for want in wants]
+def shared(burned: list[float], spare: list[float], capacity: float) -> list[float]:
+    """The load first, in proportion where even that is too much; then as much of the head-room as is left for all."""
+    load, head_room = sum(burned), sum(spare)
+    if load >= capacity:
+        return [cores * capacity / load for cores in burned]
+    part = min(1.0, (capacity - load) / head_room) if head_room > 0 else 0.0
+    return [cores + part * extra for cores, extra in zip(burned, spare, strict=True)]

@@ -15,7 +15,7 @@ from autoscaler.simulate.controllers.thresholds import RULES, FairShare, Thresho
 from autoscaler.simulate.controllers.vpa import Vpa
 
 if TYPE_CHECKING:
-    from autoscaler.model.policy import Policy
+    from autoscaler.model.policy import PolicySpec
 
 
 def _share(text: str, default: float) -> float:
@@ -52,7 +52,7 @@ MADE: dict[str, Callable[[str], Controller]] = {
 }
 
 
-def make(name: str, policy: Policy | None = None) -> Controller:
+def make(name: str, policy: PolicySpec | None = None) -> Controller:
     """The controller of that name (`hpa:70`). ValueError lists the names there are."""
     kind, _, rest = name.partition(":")
     if kind in OURS:
