@@ -105,11 +105,12 @@ class Show:
             return
 
         def make(now: Now) -> Any:
-            drawn = Table(title=f"{scene.NAMESPACE}/{scene.NAME}   {now.seconds:.0f}s of {scene.LENGTH_S:.0f}s")
-            for name in HEAD:
-                drawn.add_column(name)
+            title = f"{scene.NAMESPACE}/{scene.NAME}   {now.seconds:.0f}s of {scene.LENGTH_S:.0f}s"
+            drawn = Table(title=title, caption=f"last reason: {self._reason}", caption_justify="left")
+            for name in HEAD[:-1]:
+                drawn.add_column(name, no_wrap=True)
             for row in rows(now, self._reason):
-                drawn.add_row(*row)
+                drawn.add_row(*row[:-1])
             return drawn
 
         self._make = make

@@ -1,0 +1,51 @@
+"""Two daemons beside one cluster: one acts, the other stands by with warm caches and takes over."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from autoscaler.daemon import Daemon
+from autoscaler.loop import Tick
+from autoscaler.observe import policy_files
+from autoscaler.parts import opened
+from autoscaler.reload import Reloading
+from tests.scenarios.stage import cluster_spec, staged
+
+
+@pytest.mark.looptime
+async def test_one_leads_and_the_other_takes_over_at_once_when_it_ends(tmp_path: Path) -> None:
+    async with staged(cluster_spec(20.0), tmp_path, leader={"elect": True, "namespace": "serving"}) as stage:
+        await asyncio.sleep(10)
+        settings = stage.daemon.settings
+        file = Path(settings.policy[0])
+        files = Reloading([file], lambda: policy_files.load([file]), policy_files.load([file]))
+        second_ticks: list[Tick] = []
+        async with opened(settings, epoch=stage.cluster.plane.timeline.wall()) as parts:
+            second = Daemon(settings, parts, files, on_tick=second_ticks.append)
+            stop = asyncio.Event()
+            running = asyncio.create_task(second.run(stop))
+            await asyncio.sleep(15)
+            assert second_ticks == []
+            assert second.health.ready
+            assert "standby" in second.health.checks["leader"].detail
+            assert stage.daemon.health.checks["leader"].detail == "leading"
+            stage.load = 80.0
+            await asyncio.sleep(20)
+            grown = stage.cores()
+            assert max(grown) > 0.5
+            assert second_ticks == []
+            stage.stop.set()
+            await stage.running
+            ended = len(stage.ticks)
+            await asyncio.sleep(4)
+            assert second_ticks
+            assert second.health.checks["leader"].detail == "leading"
+            stage.load = 200.0
+            await asyncio.sleep(20)
+            assert sum(stage.cores()) > sum(grown)
+            assert len(stage.ticks) == ended
+            stop.set()
+            await running
