@@ -160,8 +160,8 @@ def trace(name: str) -> Callable[[Bench], Iterator[Line]]:
         gap = cores[best] - cores["ideal"]
         closed = (cores[best] - cores["ours"]) / gap if gap > 0 else float("nan")
         yield Line(
-            f"core gap closed {100 * closed:.0f} %, goal >= 50 % (ours {cores['ours']:.2f}, {best} {cores[best]:.2f} at "
-            f"{percent(found[best])}, ideal {cores['ideal']:.2f} at {percent(ideal)})",
+            f"core gap closed {100 * closed:.0f} %, goal >= 50 % (ours {cores['ours']:.2f}, {best} {cores[best]:.2f} "
+            f"at {percent(found[best])}, ideal {cores['ideal']:.2f} at {percent(ideal)})",
             closed >= 0.5,
         )
         yield Line(f"ours: {lean(ours)}")
@@ -182,7 +182,8 @@ def azure(name: str, fewer: float, most: float, anchors: str) -> Callable[[Bench
         ours, hpa = found["ours"], found["hpa:70"]
         ratio = mean(hpa, "violations") / max(mean(ours, "violations"), 1e-9)
         yield Line(
-            f"violations {percent(ours)} against HPA-70's {percent(hpa)}: {ratio:.3g} x fewer, goal >= {fewer:g} x ({anchors})",
+            f"violations {percent(ours)} against HPA-70's {percent(hpa)}: {ratio:.3g} x fewer, goal >= {fewer:g} x "
+            f"({anchors})",
             ratio >= fewer,
         )
         cores = mean(ours, "mean_cores") / mean(hpa, "mean_cores")
