@@ -70,8 +70,8 @@ class Api:
             return Answer.refused(refusal), target
         except (AttributeError, IndexError, KeyError, TypeError, ValueError) as trouble:
             # An object of the wrong shape; a real server's decoder would name the field.
-            refusal = bad_request(f"the emulated cluster can't read this object: {type(trouble).__name__} {trouble}")
-            return Answer.refused(refusal), target
+            complaint = f"the emulated cluster can't read this object: {type(trouble).__name__} {trouble}"
+            return Answer.refused(bad_request(complaint)), target
 
     def _dispatch(self, call: Call, target: Target) -> Answer | Watch:
         kind = target.kind

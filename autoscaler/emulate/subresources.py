@@ -117,9 +117,9 @@ class Subresources:
         if node is not None and plane.version.refuses_beyond_node:
             admission.check_node(new, allocatable(node.body))
         namespace = old["metadata"]["namespace"]
-        grown = admission.check_quotas(new, old, plane.quotas(namespace))
+        grown = admission.check_quotas(new, old, plane.books.quotas(namespace))
         if not options.dry_run:
-            plane.charge_quotas(namespace, grown)
+            plane.books.charge_quotas(namespace, grown)
 
     def check_pod_update(self, stored: Stored, after: Json) -> None:
         """A plain update of a pod: almost all of the spec is fixed. Raises Refused (422)."""
@@ -225,7 +225,7 @@ class Subresources:
         stored = self.api.find(target)
         chosen = body.get("deleteOptions") or {}
         check_uid(stored.body, (chosen.get("preconditions") or {}).get("uid"))
-        budgets = plane.budgets_for(stored.body)
+        budgets = plane.books.budgets_for(stored.body)
         check_budgets(stored.body, budgets)
         dry_run = options.dry_run or chosen.get("dryRun") == ["All"]
         if not dry_run:

@@ -259,7 +259,7 @@ async def test_quota_is_charged_at_once_and_freed_late(asked: Ask) -> None:
         await cluster.settled()
         ask, (one, other) = asked(cluster), cluster.pods("serving")
         path = "/api/v1/namespaces/serving/resourcequotas"
-        cluster.plane.quota_freed_after = 5.0
+        cluster.plane.books.freed_after = 5.0
         await ask("POST", path, {"metadata": {"name": "q"}, "spec": {"hard": {"requests.cpu": "1200m"}}})
         await asyncio.sleep(1.0)
         await ask.resize(one, requests={"cpu": "700m"})
