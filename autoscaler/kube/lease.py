@@ -16,9 +16,9 @@ from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from autoscaler.kube.client import KubeClient
+from autoscaler.kube.client import KubeClient, Response
 from autoscaler.kube.discovery import collection_path, object_path
-from autoscaler.kube.errors import KubeError, Unreachable
+from autoscaler.kube.errors import KubeError
 from autoscaler.kube.pace import URGENT
 
 LEASE_S: Final = 10.0
@@ -201,6 +201,22 @@ class Leadership:
         held, self._sent = self._sent is not None and self.holder == self.identity, None
         if not held:
             return
+        try:
+            async with asyncio.timeout(3.0):
+                answer = await self._let_go()
+                if answer.status == 409:  # a renewal whose answer was cancelled has arrived all the same
+                    await self._look_after_conflict()
+                    if self.holder != self.identity:
+                        return
+                    answer = await self._let_go()
+        except (KubeError, TimeoutError) as error:
+            _log.warning("could not release the leadership: %s", error)
+            return
+        if answer.ok:
+            self.holder = ""
+            _log.info("released the leadership")
+
+    async def _let_go(self) -> Response:
         spec = {**(self._lease.get("spec") or {}), "holderIdentity": "", "leaseDurationSeconds": 1}
         spec["renewTime"] = micro_time(datetime.now(UTC))
         body = {
@@ -208,14 +224,7 @@ class Leadership:
             "metadata": {"name": self._name, "resourceVersion": self._lease["metadata"]["resourceVersion"]},
             "spec": spec,
         }  # fmt: skip
-        try:
-            answer = await self._client.request("PUT", self._path, None, body, deadline=3.0, priority=URGENT)
-        except Unreachable as error:
-            _log.warning("could not release the leadership: %s", error)
-            return
-        if answer.ok:
-            self.holder = ""
-            _log.info("released the leadership")
+        return await self._client.request("PUT", self._path, None, body, deadline=3.0, priority=URGENT)
 
     def _complain(self, error: KubeError) -> None:
         if str(error) != self.trouble:
