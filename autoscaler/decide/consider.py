@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from autoscaler.decide import cost, guards, traffic
+from autoscaler.decide import cost, guards, refusals, traffic
 from autoscaler.decide.case import Case
 from autoscaler.decide.demand import Demand, demand
 from autoscaler.decide.history import UNKNOWN, History, Replicas
@@ -30,6 +30,10 @@ def consider(subject: Subject, past: History | None, seen: Seen) -> Case:
         case.frozen = True
         case.want = _frozen(case, hold)
         return case
+    controls = policy.spec.vertical.cpu.controls
+    sizes = refusals.learn(known.sizes, standing.serving, seen.ledger, controls, now)
+    if sizes is not known.sizes:
+        case.past = known = msgspec.structs.replace(known, sizes=sizes)
     case.demand = demand(view.signals, policy, known, standing)
     case.low, case.high = bounds(case, seen)
     return case

@@ -118,6 +118,8 @@ class Sizes(msgspec.Struct, frozen=True):
     """By ``uid@node``: the smallest size in millicores that was refused or deferred there."""
     refused_room: Mapping[str, int] = {}
     """By the same key: what was free on the node then."""
+    refused_at: Mapping[str, float] = {}
+    refused_why: Mapping[str, str] = {}
 
 
 class Peaks(msgspec.Struct, frozen=True):

@@ -15,6 +15,11 @@ from autoscaler.model.workload import WorkloadRef
 PLENTY = 1 << 50
 
 
+def _uncounted(member: Member) -> bool:
+    """An infeasible desired size counts nowhere."""
+    return member.pod.resize_pending == "Infeasible" or member.pod.resize_dialect == "Infeasible"
+
+
 class Rooms:
     """Mutable while one allocation runs, and never seen outside it. Millicores."""
 
@@ -48,6 +53,11 @@ class Rooms:
                     self._budget_of[member] = len(self._budgets)
                 self._budgets.append(budget.ref)
                 self._budget_left.append(budget.cpu - sum(totals.get(member, 0) for member in budget.members))
+        for case in cases:
+            for one in case.stand.serving:
+                # A deferred size is taken back or lowered in this tick, and leaves what it holds in the ledger.
+                if one.asked > one.size and one.pod.node in self.left and not _uncounted(one):
+                    self.left[one.pod.node] += self._requests(case, one, one.asked - one.size)
         self._fleet_left = PLENTY if ledger.fleet_cpu_left is None else max(0, ledger.fleet_cpu_left)
 
     def give(self, case: Case, member: Member, amount: int) -> None:

@@ -7,7 +7,7 @@ import msgspec
 from autoscaler.decide import horizontal
 from autoscaler.decide.case import Case
 from autoscaler.decide.history import History
-from autoscaler.decide.sizes import resized, unchanged
+from autoscaler.decide.sizes import request_share, resized, unchanged
 from autoscaler.decide.standing import Member
 from autoscaler.model.plan import Action, Grant, Plan, Resize, Revert, Scale
 from autoscaler.model.reason import Code, Reason, because
@@ -27,19 +27,21 @@ def settle(case: Case, grant: Grant, now: float) -> tuple[Plan, History]:
     grows: list[Action] = []
     reverts: list[Action] = []
     learned = 0
+    controls = case.policy.spec.vertical.cpu.controls
     for member in case.stand.serving:
         size = grant.cpu.get(member.pod.uid, member.size)
         revert = _revert(case, member)
-        if revert is not None and size >= member.size:
+        if revert is not None and size == member.size:
             reverts.append(revert)
             continue
         learned = max(learned, size)
         if size == member.size or not case.policy.spec.vertical.enabled:
             continue
-        if size < member.size and member.pod.attempt is not None and member.pod.attempt.open:
+        if size < member.size and revert is None and member.pod.attempt is not None and member.pod.attempt.open:
             holds.append(because(Code.IN_FLIGHT, pods=1, state=str(member.pod.attempt.state)))
             continue
-        after = resized(member.pod, member.container.desired, size, case.policy.spec.vertical.cpu.controls)
+        share = request_share(member.container.actual or member.container.desired, controls) if revert else None
+        after = resized(member.pod, member.container.desired, size, controls, share)
         if isinstance(after, str):
             holds.append(because(Code.UNSUPPORTED, why=after))
         elif not unchanged(after):

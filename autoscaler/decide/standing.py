@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from autoscaler.model.policy import Controls, Policy
-from autoscaler.model.workload import Container, Pod, Resources, WorkloadView
+from autoscaler.model.workload import Attempt, Container, Pod, ResizeState, Resources, WorkloadView
 
 
 @dataclass(slots=True)
@@ -18,9 +18,11 @@ class Member:
     pod: Pod
     container: Container
     size: int
-    """Desired millicores."""
+    """Desired millicores; what it has where a resize was not granted: that one is not there to be used."""
     live: int
     """Millicores it runs with now."""
+    asked: int = 0
+    """Millicores in its spec: more than ``size`` while a resize is not granted."""
 
 
 @dataclass(slots=True)
@@ -36,6 +38,16 @@ class Standing:
     @property
     def count(self) -> int:
         return len(self.serving)
+
+
+def ungranted(attempt: Attempt | None) -> bool:
+    """Whether our resize stands in the pod's spec and the kubelet has not allocated it, nor will soon."""
+    return (
+        attempt is not None
+        and not attempt.granted
+        and attempt.reverts is None
+        and attempt.state in (ResizeState.DEFERRED, ResizeState.INFEASIBLE, ResizeState.TIMED_OUT)
+    )
 
 
 def size_of(resources: Resources, controls: Controls) -> int | None:
@@ -60,7 +72,8 @@ def stand(view: WorkloadView, policy: Policy, victim: str = "") -> Standing:
             continue
         size = size_of(container.desired, controls) or 0
         now = size if container.actual is None else (size_of(container.actual, controls) or size)
-        member = Member(pod, container, size, now)
+        member = Member(pod, container, now if ungranted(pod.attempt) else size, now, size)
+        size = member.size
         if not (container.running and (pod.ready or (pod.ready_at is not None and container.restart_count == 0))):
             starting.append(member)
         elif pod.uid == victim:

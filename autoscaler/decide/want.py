@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from autoscaler.decide import guards
+from autoscaler.decide import guards, refusals
 from autoscaler.decide.case import Case
 from autoscaler.decide.history import UNKNOWN
 from autoscaler.decide.sizes import in_steps
@@ -113,6 +113,12 @@ def _sized(case: Case, total: float, reason: Reason, holds: list[Reason], now: f
     pods: dict[str, int] = {}
     for member in case.stand.serving:
         pods[member.pod.uid] = size if shrink else max(size, min(member.size, case.high))
+        bound = refusals.most(case.past.sizes, member, case.policy.spec.vertical.cpu.step)
+        if bound is not None and pods[member.pod.uid] > max(bound, member.size):
+            pods[member.pod.uid] = max(bound, member.size)
+            said = refusals.why(case.past.sizes, member)
+            refusal = because(Code.REFUSED, wanted=f"{size}m for {member.pod.name}", why=said)
+            holds.append(refusal)
     return Want(
         ref=case.ref, cpu=total, floor=float(case.low * count), pods=pods, replicas=None, reason=reason,
         demand=(case.demand.rho or 0.0) * 1000.0, urgent=_urgent(case, total), may_shrink=shrink, holds=tuple(holds),

@@ -1,0 +1,99 @@
+"""The reports of people who run in-place resizes that only show with the whole daemon, over minutes."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from autoscaler.act.ports import Result
+from autoscaler.emulate.cluster import ClusterSpec
+from autoscaler.model.plan import Resize, Revert
+from autoscaler.model.workload import ResizeState, Resources
+from tests.act.stage import NodeSpec
+from tests.scenarios.stage import cluster_spec, staged
+
+pytestmark = pytest.mark.looptime
+
+State = ResizeState
+GROW = Resources(cpu_request=1000, cpu_limit=2000)
+
+
+def patches_of(play: Any) -> int:
+    return len(play.cluster.audit.of("patch", "pods", "resize"))
+
+
+async def test_sizes_are_decided_from_the_pod_and_not_from_the_template(tmp_path: Path) -> None:
+    """attune#677, attune#701"""
+    async with staged(cluster_spec(80.0), tmp_path) as play:
+        await asyncio.sleep(60)
+        resizes = [one.action for tick in play.ticks for one in tick.sent if isinstance(one.action, Resize)]
+        assert resizes
+        for earlier, later in itertools.pairwise(resizes):
+            if later.pod.uid == earlier.pod.uid:
+                assert later.before.cpu_limit == earlier.after.cpu_limit
+        born = play.cluster.object("Deployment", "serving", "resnet")["spec"]["template"]["spec"]["containers"][0]
+        assert born["resources"]["limits"]["cpu"] == "500m"
+        assert min(play.cores()) > 0.5
+
+
+async def test_a_size_without_room_is_not_asked_for_again_and_again(tmp_path: Path) -> None:
+    """karpenter#829, karpenter#3037: what doesn't fit must not circle between asking and taking back"""
+    async with staged(cluster_spec(160.0, node_cpu="1500m"), tmp_path) as play:
+        await asyncio.sleep(60)
+        settled = patches_of(play)
+        await asyncio.sleep(60)
+        assert patches_of(play) - settled <= 12
+        placed = [cores for cores, pod in zip(play.cores(), play.pods(), strict=True) if pod["spec"].get("nodeName")]
+        assert sum(placed) <= 1.5
+        reverts = [one for tick in play.ticks for one in tick.sent if isinstance(one.action, Revert)]
+        assert len(reverts) <= 2
+        refused: dict[tuple[str, Resources], int] = {}
+        for tick in play.ticks:
+            for one in tick.sent:
+                if isinstance(one.action, Resize) and one.outcome.result is Result.NODE_CAPACITY:
+                    what = (one.action.pod.uid, one.action.after)
+                    refused[what] = refused.get(what, 0) + 1
+        assert max(refused.values(), default=0) <= 1
+
+
+async def test_under_the_static_cpu_manager_guaranteed_pods_are_left_alone_after_one_try(tmp_path: Path) -> None:
+    """kubernetes#140480"""
+    base = cluster_spec(80.0)
+    nodes = [NodeSpec("node-1", cpu="16", memory="64Gi", static_cpu=True)]
+    spec = ClusterSpec(nodes=nodes, workloads=base.workloads)
+    async with staged(spec, tmp_path) as play:
+        await asyncio.sleep(30)
+        tried = patches_of(play)
+        await asyncio.sleep(60)
+        assert play.cores()[:2] == [0.5, 0.5]
+        assert patches_of(play) - tried <= 4
+        assert play.replicas() > 2
+
+
+async def test_someone_elses_deferred_resize_is_left_to_them(tmp_path: Path) -> None:
+    async with staged(cluster_spec(20.0, node_cpu="2"), tmp_path) as play:
+        await asyncio.sleep(20)
+        name = play.pods()[0]["metadata"]["name"]
+        import aiohttp
+
+        from autoscaler.emulate.authorize import ADMIN_TOKEN
+
+        async with aiohttp.ClientSession() as client:
+            size = {"cpu": "1600m"}
+            body = {"spec": {"containers": [{"name": "server", "resources": {"requests": size, "limits": size}}]}}
+            answer = await client.patch(
+                f"{play.cluster.url}/api/v1/namespaces/serving/pods/{name}/resize?fieldManager=kubectl-patch",
+                json=body,
+                headers={
+                    "Authorization": f"Bearer {ADMIN_TOKEN}",
+                    "Content-Type": "application/strategic-merge-patch+json",
+                },
+            )
+            assert answer.status == 200
+        await asyncio.sleep(30)
+        reverts = [one for tick in play.ticks for one in tick.sent if isinstance(one.action, Revert)]
+        assert reverts == []
