@@ -82,7 +82,8 @@ class Leadership:
                 await self.acquire()
                 if await self._lead(work):
                     return
-                _log.warning("lost the leadership to %s", self.holder or "nobody yet")
+                taken = self.holder not in ("", self.identity)
+                _log.warning("lost the leadership: %s", f"{self.holder} has it" if taken else "not renewed in time")
         finally:
             await self.release()
 

@@ -31,6 +31,8 @@ class ApiServer:
         self.requests: list[tuple[str, str, dict[str, str], dict[str, str]]] = []
         self.bodies: list[Any] = []
         self.faults: list[Callable[[web.Request], web.StreamResponse | None]] = []
+        self.delay: Callable[[web.Request], float] = lambda request: 0.0
+        """Seconds that a request takes to arrive."""
         self.forbidden: set[str] = set()
         self.missing: set[str] = set()
         self.compacted = 0
@@ -105,6 +107,8 @@ class ApiServer:
         path = unquote(request.path)
         self.requests.append((request.method, path, dict(request.query), dict(request.headers)))
         await self.frozen.wait()
+        if (wait := self.delay(request)) > 0:
+            await asyncio.sleep(wait)
         for fault in list(self.faults):
             answer = fault(request)
             if answer is not None:
