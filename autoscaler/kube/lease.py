@@ -16,7 +16,8 @@ from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from autoscaler.kube.client import KubeClient, Response
+from autoscaler.kube.answer import Response
+from autoscaler.kube.client import KubeClient
 from autoscaler.kube.discovery import collection_path, object_path
 from autoscaler.kube.errors import KubeError
 from autoscaler.kube.pace import URGENT
