@@ -13,7 +13,7 @@ LOCK := $(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 -
 	--no-emit-index-url --no-header --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help setup bench-watch demo test lint types format crds lock clean
+.PHONY: help setup bench-decisions bench-calibration bench-watch demo test lint types format crds lock clean
 
 help: ## Say what there is
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1|/' | column -t -s '|'
@@ -51,6 +51,12 @@ format: setup ## Put the source into shape
 crds: setup ## Write manifests/crds and docs/policy.md from the policy model
 	@$(BIN)/autoscaler crds --output manifests/crds
 	@$(BIN)/autoscaler crds --reference > docs/policy.md
+
+bench-decisions: setup ## Measure how good the decisions are; AUTOSCALER_TRACES=DIR holds the public traces
+	@$(BIN)/python benches/decisions.py $(ARGS)
+
+bench-calibration: setup ## Measure whether the simulator is to be believed; AUTOSCALER_TRACES, AUTOSCALER_TRUTH
+	@$(BIN)/python benches/calibration.py $(ARGS)
 
 bench-watch: setup ## Measure what seeing a large cluster costs
 	@$(BIN)/python benches/watch.py

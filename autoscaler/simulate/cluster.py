@@ -1,7 +1,8 @@
 """The made-up cluster: nodes with room, pods that start slowly, resizes that take a moment and may have to wait.
 
 Sizes are millicores. A resize is desired at once, reaches the node after the actuation delay and is granted if the
-node's allocated sizes leave room, else it is deferred until a shrink or a deletion makes it. New pods are born at the
+node's allocated sizes leave room, else it is deferred until a shrink or a deletion makes it. What would exceed a budget
+is refused at once. New pods are born at the
 template's size and bound to a node with room for max(desired, allocated) of all on it; without room they are pending.
 """
 
@@ -94,12 +95,17 @@ class Cluster:
         milli = max(MIN_LIMIT, milli)
         if pod.gone or pod.draining or milli == pod.desired:
             return
+        if milli > pod.desired and self._over_budget(milli - pod.desired):
+            return  # as a ResourceQuota refuses it
+        freed = milli < pod.desired
         pod.desired = milli
         pod.asked_at = self.now
         pod.deferred = False
         self.resizes += self.now >= WARM_UP_S
         self._recount()
         self._at(self.now + self.scenario.actuation, lambda: self._grant(pod))
+        if freed and self.scenario.budget is not None:
+            self._bind_pending()
 
     def scale(self, workload: int, replicas: int, victims: Sequence[SimulatedPod] = ()) -> None:
         """Set the number of pods. Without `victims` the ReplicaSet's order: unready first, then the newest."""
@@ -189,8 +195,18 @@ class Cluster:
         self._bind(pod, cold=cold)
         return pod
 
+    def _over_budget(self, more: int) -> bool:
+        """Whether so many millicores more exceed what all may have together, by desired sizes."""
+        budget = self.scenario.budget
+        if budget is None:
+            return False
+        bound = sum(pod.desired for pods in self.pods for pod in pods if pod.node is not None)
+        return bound + more > round(budget * 1000)
+
     def _bind(self, pod: SimulatedPod, *, cold: bool = True) -> None:
         scenario = self.scenario
+        if self._over_budget(pod.desired):
+            return
         if scenario.cpus is not None:
             node = self.nodes[0] if self.nodes[0].free >= pod.desired else None
         elif scenario.room is not None:
@@ -243,6 +259,9 @@ class Cluster:
         """Room appeared: the deferred resizes that fit are granted, the one that waited longest first."""
         for pod in sorted((pod for pod in node.pods if pod.deferred), key=lambda pod: pod.asked_at):
             self._grant(pod)
+        self._bind_pending()
+
+    def _bind_pending(self) -> None:
         for pods in self.pods:
             for pod in pods:
                 if pod.node is None and not pod.gone:

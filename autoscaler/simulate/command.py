@@ -62,6 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     serving.add_argument("--balance", choices=("shared", "round-robin", "random", "least-outstanding"))
     cluster = parser.add_argument_group("the cluster")
     cluster.add_argument("--cpus", type=float, metavar="N", help="one node of N cores for all pods")
+    cluster.add_argument("--budget", type=float, metavar="N", help="cores all workloads may have together")
     cluster.add_argument("--room", metavar="SHARE", help="a node for each pod, with this share of its size free")
     cluster.add_argument("--pods", type=int, metavar="N", help="pods of a workload that is sized vertically (1)")
     cluster.add_argument("--pod-cpu", type=float, metavar="N", help="cores of a pod that is only counted (1)")

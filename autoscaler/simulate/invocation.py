@@ -17,6 +17,8 @@ from autoscaler.model.quantity import parse_duration, parse_share
 from autoscaler.simulate import service
 from autoscaler.simulate.batch import Result, Run, many
 from autoscaler.simulate.faro import POLICIES
+from autoscaler.simulate.faro import TARGET_S as FARO_TARGET
+from autoscaler.simulate.faro_path import QUEUE_LIMIT as FARO_QUEUE
 from autoscaler.simulate.generate import generate
 from autoscaler.simulate.inputs import read
 from autoscaler.simulate.load import Load
@@ -37,7 +39,10 @@ def carry_out(args: argparse.Namespace, defaults: Mapping[str, Any]) -> int:
     seeds = int(given["seeds"])
     if seeds < 1:
         raise ValueError("--seeds must be at least 1")
-    faro = scenario.arrivals == "faro" and scenario.cpus is not None
+    faro = as_published(scenario)
+    theirs = [name for name in controllers if faro and name.partition(":")[0] in POLICIES]
+    if theirs:
+        print(f"{', '.join(theirs)}: through Faro's own router, queue and workers", file=sys.stderr)
     runs = [
         Run(
             scenario,
@@ -45,7 +50,7 @@ def carry_out(args: argparse.Namespace, defaults: Mapping[str, Any]) -> int:
             seed,
             policy,
             watched=bool(given["report"]) and seed == 1,
-            faro_path=faro and name.partition(":")[0] in POLICIES,
+            faro_path=name in theirs,
         )
         for name in controllers
         for seed in range(1, seeds + 1)
@@ -140,6 +145,7 @@ def build(given: Mapping[str, Any], policy: PolicySpec | None) -> Scenario:
         target=slo,
         within=within,
         cpus=_number(given["cpus"], "--cpus"),
+        budget=_number(given["budget"], "--budget"),
         room=None if given["room"] is None else parse_share(given["room"]),
         pods=int(given["pods"]),
         pod_cpu=float(given["pod_cpu"]),
@@ -162,6 +168,19 @@ def build(given: Mapping[str, Any], policy: PolicySpec | None) -> Scenario:
     if given["mean_erlang"] is not None:
         scenario = scaled(scenario, float(given["mean_erlang"]))
     return scenario
+
+
+def as_published(scenario: Scenario) -> bool:
+    """Whether nothing differs from Faro's published experiment, so that its policies can run on its own path."""
+    return (
+        scenario.arrivals == "faro"
+        and scenario.cpus is not None
+        and scenario.serving == Serving(queue_limit=FARO_QUEUE)
+        and scenario.target == FARO_TARGET
+        and scenario.length is None
+        and scenario.budget is None
+        and all(load.rates is not None and load.step == 60.0 for load in scenario.loads)
+    )
 
 
 def scaled(scenario: Scenario, cores: float) -> Scenario:
@@ -207,7 +226,7 @@ def build_serving(given: Mapping[str, Any], *, limited: bool) -> Serving:
         threads=int(given["threads"]),
         parallelism=float(given["parallelism"]),
         balance=str(given["balance"]),
-        queue_limit=int(limit) if limit is not None else (50 if limited else 1_000_000),
+        queue_limit=int(limit) if limit is not None else (FARO_QUEUE if limited else 1_000_000),
         batch=batch,
         batch_cpu=epsilon,
         batch_wait=eta,

@@ -7,7 +7,7 @@ from typing import Any
 
 from autoscaler.decide.decision import decide
 from autoscaler.decide.history import History
-from autoscaler.model.plan import AnnotatePod, Evict, Plan, Resize, Revert, Scale
+from autoscaler.model.plan import AnnotatePod, BudgetView, Evict, Plan, Resize, Revert, Scale
 from autoscaler.model.policy import Policy, PolicySpec
 from autoscaler.model.seen import Seen as Snapshot
 from autoscaler.model.seen import Subject
@@ -19,6 +19,7 @@ from autoscaler.simulate.translate import EPOCH, Translator, ledger
 from autoscaler.simulate.visible import Seen
 
 NAMESPACE = "simulated"
+BUDGET = "all"
 Explain = Callable[[int, Plan], None]
 
 
@@ -32,6 +33,7 @@ class Ours:
         self._vertical, self._horizontal = vertical, horizontal
         self._policies: tuple[Policy, ...] = ()
         self._histories: dict[WorkloadRef, History] = {}
+        self._budgets: tuple[BudgetView, ...] = ()
         self._translator = Translator(())
         self.plans: list[Plan] = []  # of the last tick, for who wants the reasons
 
@@ -40,6 +42,9 @@ class Ours:
         refs = tuple(WorkloadRef(NAMESPACE, name) for name in names)
         self._translator = Translator(refs)
         self._histories = {}
+        if scenario.budget is not None:
+            budget = WorkloadRef(NAMESPACE, BUDGET)
+            self._budgets = (BudgetView(budget, round(scenario.budget * 1000), None, refs),)
         self._policies = tuple(Policy(ref=ref, spec=self._spec(scenario, ref.name), origin="scenario") for ref in refs)
         if not self._vertical:
             return horizontal_shapes(scenario, demand, share=0.7)
@@ -50,6 +55,10 @@ class Ours:
         if self._policy is not None:
             written = self._policy.model_dump(by_alias=True, exclude_unset=True)
         written["scaleTargetRef"] = {"name": name}
+        if scenario.budget is not None:
+            written["budget"] = BUDGET
+        else:
+            written.pop("budget", None)
         objective = dict(written.get("objective") or {})
         objective["latency"] = {"target": scenario.target, "within": scenario.within}
         written["objective"] = objective
@@ -69,7 +78,7 @@ class Ours:
     def decide(self, seen: Sequence[Seen], cluster: Cluster) -> list[Order]:
         views = [self._translator.view(one, cluster) for one in seen]
         subjects = tuple(Subject(view, policy) for view, policy in zip(views, self._policies, strict=True))
-        snapshot = Snapshot(EPOCH + cluster.now, subjects, ledger(cluster))
+        snapshot = Snapshot(EPOCH + cluster.now, subjects, ledger(cluster, self._budgets))
         plans, self._histories = decide(snapshot, self._histories)
         self.plans = [plans[view.ref] for view in views]
         orders: list[Order] = []

@@ -46,6 +46,7 @@ class Scenario:
     target: float = 0.72
     within: float = 0.995
     cpus: float | None = None  # one node of this many cores for all pods
+    budget: float | None = None  # cores all workloads may have together, wherever their pods are
     room: float | None = None  # a node for each pod, with this share of its first size free
     pods: int = 1  # pods of a workload that is sized vertically, at the start
     pod_cpu: float = 1.0  # size of a pod where the number of pods is what changes
@@ -55,6 +56,11 @@ class Scenario:
     cold_start: float = 35.0
     cold_start_spread: float = 0.0  # shape of a lognormal around it
     length: float | None = None  # seconds; None: as long as the load
+
+    @property
+    def capacity(self) -> float | None:
+        """Cores for all workloads together; None: no end of them."""
+        return min((cores for cores in (self.cpus, self.budget) if cores is not None), default=None)
 
     @property
     def duration(self) -> float:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from autoscaler.model.plan import Ledger
+from autoscaler.model.plan import BudgetView, Ledger
 from autoscaler.model.signal import Absent, Cause, Measured, PodSignals, Reading, Signals
 from autoscaler.model.workload import (
     Attempt,
@@ -181,13 +181,14 @@ def _of_pod(one: PodSeen, window: float, at: float) -> PodSignals:
     )
 
 
-def ledger(cluster: Cluster) -> Ledger:
-    """What the scheduler would count on each node."""
+def ledger(cluster: Cluster, budgets: tuple[BudgetView, ...] = ()) -> Ledger:
+    """What the scheduler would count on each node, and what all may have together."""
     nodes = {node.name: Node(node.name, node.capacity, 2**50) for node in cluster.nodes}
     return Ledger(
         nodes=nodes,
         committed_cpu={node.name: node.capacity - node.free for node in cluster.nodes},
         committed_memory={node.name: MEMORY * len(node.pods) for node in cluster.nodes},
+        budgets=budgets,
     )
 
 

@@ -267,3 +267,19 @@ def test_without_the_extra_one_line_says_what_to_install() -> None:
 
 def test_arrivals_without_a_wait_need_none() -> None:
     assert NO_WAIT.draw(np.random.default_rng(1), 3).tolist() == [0.0, 0.0, 0.0]
+
+
+def test_a_budget_is_never_exceeded_wherever_the_pods_are() -> None:
+    scenario = Scenario((BURSTS, generate("steady:rate=10,length=15m")), budget=9.0)
+    most = []
+    for name in ("ours", "hpa:60", "vpa"):
+        controller = make(name)
+        simulate(
+            scenario,
+            controller,
+            1,
+            watch=lambda seen, orders, cluster: most.append(
+                sum(pod.desired for pods in cluster.pods for pod in pods if pod.node is not None)
+            ),
+        )
+    assert 8000 < max(most) <= 9000

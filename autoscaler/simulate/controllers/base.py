@@ -59,14 +59,15 @@ class Controller(Protocol):
 def vertical_shapes(scenario: Scenario, demand: Sequence[float]) -> list[Shape]:
     """`pods` pods each, together the load and its root (one standard deviation of a Poisson number in service)."""
     wanted = [load + math.sqrt(load) for load in demand]
-    scale = 1.0 if scenario.cpus is None else min(1.0, scenario.cpus / sum(wanted))
+    capacity = scenario.capacity
+    scale = 1.0 if capacity is None else min(1.0, capacity / sum(wanted))
     shapes = []
     for cores in wanted:
         each = cores * scale * 1000 / scenario.pods
         rounded = math.ceil(each / STEP) if scale == 1.0 else math.floor(each / STEP)
         shapes.append(Shape(scenario.pods, max(STEP, rounded * STEP)))
-    if scenario.cpus is not None:
-        _fit(shapes, round(scenario.cpus * 1000))
+    if capacity is not None:
+        _fit(shapes, round(capacity * 1000))
     return shapes
 
 
@@ -76,7 +77,9 @@ def _fit(shapes: list[Shape], capacity: int) -> None:
         largest = max(range(len(shapes)), key=lambda number: shapes[number].milli)
         shape = shapes[largest]
         if shape.milli <= STEP:
-            raise ValueError(f"{len(shapes)} workloads don't fit into {capacity / 1000:g} CPUs: raise --cpus")
+            raise ValueError(
+                f"{len(shapes)} workloads don't fit into {capacity / 1000:g} CPUs: raise --cpus or --budget"
+            )
         shapes[largest] = Shape(shape.replicas, shape.milli - STEP)
 
 
@@ -84,10 +87,12 @@ def horizontal_shapes(scenario: Scenario, demand: Sequence[float], *, share: flo
     """Pods of `pod_cpu`, used to `share` in the first minute; where all don't fit, the largest give first."""
     milli = round(scenario.pod_cpu * 1000)
     counts = [max(1, math.ceil(load / share / scenario.pod_cpu - 1e-9)) for load in demand]
-    if scenario.cpus is not None:
-        most = int(scenario.cpus * 1000 // milli)
+    if scenario.capacity is not None:
+        most = int(scenario.capacity * 1000 // milli)
         if most < len(counts):
-            raise ValueError(f"{len(counts)} pods of {milli}m don't fit into {scenario.cpus:g} CPUs: raise --cpus")
+            raise ValueError(
+                f"{len(counts)} pods of {milli}m don't fit into {scenario.capacity:g} CPUs: raise --cpus or --budget"
+            )
         while sum(counts) > most:
             counts[counts.index(max(counts))] -= 1
     return [Shape(count, milli) for count in counts]

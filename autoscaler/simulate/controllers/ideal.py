@@ -41,8 +41,8 @@ class Ideal:
             burned.append(load + backlog / AHEAD_S)
             spare.append(BETA * math.sqrt(load))
         wants = [sum(parts) for parts in zip(burned, spare, strict=True)]
-        if self._scenario.cpus is not None:
-            wants = shared(burned, spare, self._scenario.cpus - STEP / 1000 * len(wants))
+        if self._scenario.capacity is not None:
+            wants = shared(burned, spare, self._scenario.capacity - STEP / 1000 * len(wants))
         orders: list[Order] = []
         for one, want in zip(seen, wants, strict=True):
             pods = [pod.pod for pod in one.ready]

@@ -27,11 +27,11 @@ class FairShare:
     tick: float | None = None
 
     def shapes(self, scenario: Scenario, demand: Sequence[float]) -> list[Shape]:
-        if scenario.cpus is None:
-            raise ValueError("fairshare divides --cpus: give them")
-        each = int(scenario.cpus / scenario.pod_cpu / len(demand))
+        if scenario.capacity is None:
+            raise ValueError("fairshare divides --cpus or --budget: give one of them")
+        each = int(scenario.capacity / scenario.pod_cpu / len(demand))
         if each < 1:
-            raise ValueError(f"{scenario.cpus:g} CPUs are less than a pod for each of {len(demand)} workloads")
+            raise ValueError(f"{scenario.capacity:g} CPUs are less than a pod for each of {len(demand)} workloads")
         return [Shape(each, round(scenario.pod_cpu * 1000))] * len(demand)
 
     def decide(self, seen: Sequence[Seen], cluster: Cluster) -> list[Order]:
@@ -82,8 +82,8 @@ class Threshold:
         orders: list[Order] = []
         milli = cluster.templates[0]
         room = math.inf
-        if cluster.scenario.cpus is not None:
-            room = int(cluster.scenario.cpus * 1000 / milli) - sum(cluster.replicas)
+        if cluster.scenario.capacity is not None:
+            room = int(cluster.scenario.capacity * 1000 / milli) - sum(cluster.replicas)
         for workload, current, goal in wanted:
             if goal < current:
                 orders.append(Count(workload, goal, "below the objective for ten minutes"))
