@@ -61,6 +61,9 @@ bench-calibration: setup ## Measure whether the simulator is to be believed; AUT
 bench-watch: setup ## Measure what seeing a large cluster costs
 	@$(BIN)/python benches/watch.py
 
+bench-queries: setup ## Count the queries a tick on a real Prometheus, at 10, 100 and 1,000 workloads
+	@$(BIN)/python benches/queries.py
+
 lock: setup ## Resolve the dependencies anew into the lock files (asks the package index)
 	@command -v $(BIN)/uv >/dev/null || $(PIP) install uv
 	@$(LOCK) --all-extras --group dev --output-file requirements.lock

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
@@ -25,32 +24,20 @@ class PodAnswer:
     """Why there is no sample."""
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """What one workload's answers are reduced against."""
-
-    names: SignalNames
-    objective: LatencyObjective | None
-    max_age_s: float
-    source: str
-    expected: Collection[str]
-    """Uids of the pods that must answer for full coverage."""
-    roles: frozenset[Role] | None = None
-    """What the source was asked for; None: what ``names`` name."""
-
-    def asks(self, role: Role) -> bool:
-        return role in (self.roles if self.roles is not None else page_roles(self.names))
-
-
 KUBELET_ROLES = frozenset(
     {Role.CPU, Role.PERIODS, Role.THROTTLED, Role.PRESSURE, Role.WORKING_SET, Role.MEMORY_USAGE, Role.PEAK_MEMORY}
 )
 """What the kubelet tells of a container."""
 
 
-@functools.lru_cache(maxsize=1024)
+PROCESS_ROLES = frozenset({Role.PROCESS_CPU, Role.PROCESS_MEMORY})
+
+
 def page_roles(names: SignalNames) -> frozenset[Role]:
     """What a server's page is read for."""
+    kept = _PAGE_ROLES.get(id(names))
+    if kept is not None and kept[0] is names:
+        return kept[1]
     wanted = {
         Role.REQUESTS: names.requests,
         Role.FAILURES: names.failures,
@@ -60,7 +47,30 @@ def page_roles(names: SignalNames) -> frozenset[Role]:
         Role.LATENCY_SUM: names.busy_s or names.histogram or names.summary,
         Role.FINISHED: names.histogram or names.summary,
     }
-    return frozenset(role for role, selectors in wanted.items() if selectors)
+    roles = frozenset(role for role, selectors in wanted.items() if selectors)
+    if len(_PAGE_ROLES) > 4096:
+        _PAGE_ROLES.clear()
+    _PAGE_ROLES[id(names)] = (names, roles)
+    return roles
+
+
+_PAGE_ROLES: dict[int, tuple[SignalNames, frozenset[Role]]] = {}
+"""By identity, as names are long to hash and asked for every tick."""
+
+
+@dataclass(slots=True)
+class Asked:
+    """What one workload's answers are reduced against.
+
+    ``expected``: uids of the pods that must answer for full coverage; ``roles``: what the source was asked for.
+    """
+
+    names: SignalNames
+    objective: LatencyObjective | None
+    max_age_s: float
+    source: str
+    expected: Collection[str]
+    roles: frozenset[Role]
 
 
 def expected_pods(pods: Iterable[Pod]) -> tuple[Pod, ...]:

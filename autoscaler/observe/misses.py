@@ -27,7 +27,7 @@ class Part:
 
 def part_of(asked: Asked, answer: PodAnswer) -> Part | Absent:
     shape = asked.names.histogram or asked.names.summary
-    if asked.objective is None or shape is None or not asked.asks(Role.FINISHED):
+    if asked.objective is None or shape is None:
         return NOT_CONFIGURED
     growth = grown(asked, answer)
     if isinstance(growth, Absent):
@@ -78,9 +78,11 @@ def _requests_within(asked: Asked, within: float, finished: float, requests: obj
     return Part(max(0.0, within - included), max(total, failed), True)
 
 
-def miss_ratio(
-    asked: Asked, answers: Mapping[str, PodAnswer], parts: Mapping[str, Part | Absent], in_flight: Reading
-) -> Reading:
+def miss_ratio(asked: Asked, answers: Mapping[str, PodAnswer], in_flight: Reading) -> Reading:
+    """The share of all requests that failed or took longer than the target."""
+    if asked.objective is None or Role.FINISHED not in asked.roles:
+        return NOT_CONFIGURED
+    parts = {uid: part_of(asked, answer) for uid, answer in answers.items()}
     known = {uid: part for uid, part in parts.items() if isinstance(part, Part)}
     if not known:
         return why_absent(asked, [part for part in parts.values() if isinstance(part, Absent)])
@@ -105,7 +107,7 @@ def miss_ratio(
 
 def shown_percentile(asked: Asked, answers: Mapping[str, PodAnswer]) -> Reading:
     """The latency at the objective's percentile, for show."""
-    if asked.objective is None or (asked.names.histogram is None and asked.names.summary is None):
+    if asked.objective is None or Role.FINISHED not in asked.roles:
         return NOT_CONFIGURED
     growths = {uid: grown(asked, answer) for uid, answer in answers.items()}
     known = {uid: growth for uid, growth in growths.items() if isinstance(growth, Growth)}
@@ -136,7 +138,7 @@ def shown_percentile(asked: Asked, answers: Mapping[str, PodAnswer]) -> Reading:
 
 def mean_latency(asked: Asked, answers: Mapping[str, PodAnswer]) -> Reading:
     """Seconds a finished request took on average."""
-    if not asked.asks(Role.LATENCY_SUM):
+    if Role.LATENCY_SUM not in asked.roles:
         return NOT_CONFIGURED
     spent, finished, known = 0.0, 0.0, {}
     absent: list[Absent] = []

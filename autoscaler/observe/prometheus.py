@@ -65,7 +65,7 @@ class PrometheusSettings:
     replica_labels: tuple[str, ...] = ()
 
 
-class Row(msgspec.Struct):
+class Row(msgspec.Struct, gc=False):
     """One element of a vector: its labels, the server's evaluation time in unix seconds, the value as written."""
 
     metric: dict[str, str]

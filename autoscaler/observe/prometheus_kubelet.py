@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 
 from autoscaler.model.signal import Absent, Cause, Signals
 from autoscaler.model.workload import WorkloadRef
@@ -19,6 +18,7 @@ from autoscaler.observe.told import SOURCE, Told, asked_of, capped_signals, runn
 EARLIER_S = 60.0
 """How far back a workload's first read looks for a baseline."""
 MANY_CONTAINERS = 100
+NO_NAMES = SignalNames()
 
 
 class KubeletFigures:
@@ -32,6 +32,11 @@ class KubeletFigures:
         self._samples: dict[str, PodSample | Absent] = {}
         self._told = Told()
         self._primed: set[WorkloadRef] = set()
+
+    @property
+    def answering(self) -> bool:
+        """Whether the last answer had figures: then nobody needs those of the servers' own processes."""
+        return any(isinstance(sample, PodSample) for sample in self._samples.values()) and self._told.why is None
 
     def forget(self, workloads: Sequence[Watched]) -> None:
         """Keep only these workloads and their pods."""
@@ -63,7 +68,7 @@ class KubeletFigures:
                     growth = self._memory.growth((watched.ref, pod.uid))
                     age = max(0.0, told.at + elapsed - sample.at)
                     answers[pod.uid] = PodAnswer(sample, growth, age_s=age)
-            asked = replace(asked_of(watched, SignalNames()), roles=KUBELET_ROLES)
+            asked = asked_of(watched, NO_NAMES, KUBELET_ROLES)
             signals = reduce(asked, answers)
             found[watched.ref] = capped_signals(signals, told.partial) if told.partial else signals
         return found

@@ -10,7 +10,7 @@ from dataclasses import replace
 from autoscaler.model.signal import Absent, Cause, Measured, Reading, Signals
 from autoscaler.model.workload import WorkloadRef
 from autoscaler.observe import latency, queries, series
-from autoscaler.observe.answers import PodAnswer
+from autoscaler.observe.answers import PROCESS_ROLES, PodAnswer, page_roles
 from autoscaler.observe.counters import CounterMemory, Growth
 from autoscaler.observe.merging import absent_signals
 from autoscaler.observe.names import SignalNames, resolve
@@ -41,6 +41,7 @@ class PageGroup:
         self._clock = clock
         self._memory = CounterMemory()
         self._primed: set[WorkloadRef] = set()
+        self._roles = page_roles(names)
         self._bounds: dict[float, tuple[str, ...]] = {}
         self._bounds_at = -math.inf
         self._own_bounds: dict[WorkloadRef, tuple[float, dict[float, tuple[str, ...]]]] = {}
@@ -55,10 +56,12 @@ class PageGroup:
         self._primed &= refs
         self._own_bounds = {ref: bounds for ref, bounds in self._own_bounds.items() if ref in refs}
 
-    async def read(self) -> dict[WorkloadRef, Signals]:
+    async def read(self, *, process: bool) -> dict[WorkloadRef, Signals]:
+        """``process``: whether the servers' own CPU and memory are needed, for want of the kubelet's."""
         scope = scope_of(self._prometheus, self.members)
         why = await self._learn_bounds(scope)
-        query = queries.page_query(self.names, scope, self._bounds_wanted())
+        query = queries.page_query(self.names, scope, self._bounds_wanted(), process=process)
+        self._roles = page_roles(self.names) if process else page_roles(self.names) - PROCESS_ROLES
         if why is not None:
             return {watched.ref: absent_signals(why) for watched in self.members}
         (answer, told), _ = await asyncio.gather(
@@ -97,14 +100,21 @@ class PageGroup:
             if isinstance(target, Absent):
                 answers[pod.uid] = PodAnswer(why=why_no_rows(target, told, before is not None))
                 continue
-            sample = series.page_sample(target, names, pod, watched.container, before)
+            if (
+                before is not None
+                and before.at == target.at
+                and before.incarnation == target.of(pod, watched.container)
+            ):
+                sample = before  # not scraped again since the last tick
+            else:
+                sample = series.page_sample(target, names, pod, watched.container, before)
             growth = self._memory.fold(key, sample)
             if told is not None:
                 answers[pod.uid] = PodAnswer(sample, growth, age_s=max(0.0, told.at - sample.at))
         return answers
 
     def _reduced(self, watched: Watched, answers: Mapping[str, PodAnswer], told: Told) -> Signals:
-        signals = reduce(asked_of(watched, self.names), answers)
+        signals = reduce(asked_of(watched, self.names, self._roles), answers)
         shown = self._shown(watched)
         if shown is not None:
             signals = replace(signals, latency=shown)

@@ -62,7 +62,7 @@ class PrometheusSource:
         kubelet, users, pages = await asyncio.gather(
             self._kubelet.read(usable),
             self._users.read(usable),
-            asyncio.gather(*(group.read() for group in groups)),
+            asyncio.gather(*(group.read(process=not self._kubelet.answering) for group in groups)),
         )
         from_pages = {ref: signals for page in pages for ref, signals in page.items()}
         for watched in usable:

@@ -67,16 +67,19 @@ def alternatives(values: Sequence[str]) -> str:
     return quoted("|".join(re.sub(r"([\\.+*?()|\[\]{}^$])", r"\\\1", value) for value in values))
 
 
-def page_query(names: SignalNames, scope: Scope, bounds: Sequence[BoundWanted] = ()) -> str:
-    """Everything the servers tell, one row per pod and role; with the timestamp of the sample as a role of its own."""
+def page_query(names: SignalNames, scope: Scope, bounds: Sequence[BoundWanted] = (), *, process: bool = True) -> str:
+    """Everything the servers tell, one row per pod and role; with the timestamp of the sample as a role of its own.
+
+    ``process``: whether CPU and memory of the servers' own processes are needed.
+    """
     terms = [_marked("time", _timestamps(names, scope))]
     for kind, selectors in (
         ("requests", names.requests),
         ("failures", names.failures),
         ("in flight", names.in_flight),
         ("busy", names.busy_s),
-        ("process cpu", names.process_cpu),
-        ("process memory", names.process_memory),
+        ("process cpu", names.process_cpu if process else ()),
+        ("process memory", names.process_memory if process else ()),
     ):
         terms += [_marked(f"{kind} {place}", _sum(selector, scope)) for place, selector in enumerate(selectors)]
     shape = names.histogram or names.summary

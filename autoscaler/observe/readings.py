@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from autoscaler.model.signal import NOT_CONFIGURED, Absent, Cause, Measured, PodSignals, Reading, Signals
 from autoscaler.observe.answers import Asked, PodAnswer, coverage_of, grown, named, why_absent
 from autoscaler.observe.counters import Role
-from autoscaler.observe.misses import mean_latency, miss_ratio, part_of, shown_percentile
+from autoscaler.observe.misses import mean_latency, miss_ratio, shown_percentile
 
 PROCESS = "process"
 """Marks CPU and memory that a server told of its own process: used where the kubelet's figures are absent."""
@@ -20,39 +20,40 @@ PROCESS = "process"
 def reduce(asked: Asked, answers: Mapping[str, PodAnswer]) -> Signals:
     """The signals of one workload. ``answers`` by pod uid; pods that were not asked have no entry."""
     rates = {
-        role: {uid: _rate(asked, answer, role) for uid, answer in answers.items()}
+        role: {uid: _rate(asked, answer, role) for uid, answer in answers.items()} if role in asked.roles else {}
         for role in (Role.REQUESTS, Role.FAILURES, Role.CPU, Role.PROCESS_CPU, Role.PRESSURE)
     }
     gauges = {
-        role: {uid: _gauge(asked, answer, role) for uid, answer in answers.items()}
+        role: {uid: _gauge(asked, answer, role) for uid, answer in answers.items()} if role in asked.roles else {}
         for role in (Role.IN_FLIGHT, Role.WORKING_SET, Role.MEMORY_USAGE, Role.PEAK_MEMORY, Role.PROCESS_MEMORY)
     }
-    throttled = {uid: _throttled(asked, answer) for uid, answer in answers.items()}
+    throttled: dict[str, Reading] = {}
+    if Role.PERIODS in asked.roles:
+        throttled = {uid: _throttled(asked, answer) for uid, answer in answers.items()}
     cpu = _container_first(rates[Role.CPU], rates[Role.PROCESS_CPU])
     memory = _container_first(gauges[Role.WORKING_SET], gauges[Role.PROCESS_MEMORY])
-    in_flight = _over(asked, gauges[Role.IN_FLIGHT], sum)
-    parts = {uid: part_of(asked, answer) for uid, answer in answers.items()}
+    in_flight = _over(asked, gauges[Role.IN_FLIGHT], sum, Role.IN_FLIGHT)
     return Signals(
-        requests=_over(asked, rates[Role.REQUESTS], sum),
+        requests=_over(asked, rates[Role.REQUESTS], sum, Role.REQUESTS),
         counts=asked.names.counts,
-        misses=miss_ratio(asked, answers, parts, in_flight),
+        misses=miss_ratio(asked, answers, in_flight),
         latency=shown_percentile(asked, answers),
         mean_latency=mean_latency(asked, answers),
-        failures=_over(asked, rates[Role.FAILURES], sum),
+        failures=_over(asked, rates[Role.FAILURES], sum, Role.FAILURES),
         in_flight=in_flight,
-        cpu=_over(asked, cpu, sum),
+        cpu=_over(asked, cpu, sum, Role.CPU, Role.PROCESS_CPU),
         throttled=_weighted(asked, throttled),
-        pressure=_over(asked, rates[Role.PRESSURE], lambda values: sum(values) / len(values)),
-        working_set=_over(asked, memory, max),
+        pressure=_over(asked, rates[Role.PRESSURE], _mean, Role.PRESSURE),
+        working_set=_over(asked, memory, max, Role.WORKING_SET, Role.PROCESS_MEMORY),
         pods={
             uid: PodSignals(
-                requests=rates[Role.REQUESTS][uid],
-                in_flight=gauges[Role.IN_FLIGHT][uid],
-                cpu=cpu[uid],
-                throttled=throttled[uid],
-                working_set=memory[uid],
-                memory_usage=gauges[Role.MEMORY_USAGE][uid],
-                peak_memory=gauges[Role.PEAK_MEMORY][uid],
+                requests=rates[Role.REQUESTS].get(uid, NOT_CONFIGURED),
+                in_flight=gauges[Role.IN_FLIGHT].get(uid, NOT_CONFIGURED),
+                cpu=cpu.get(uid, NOT_CONFIGURED),
+                throttled=throttled.get(uid, NOT_CONFIGURED),
+                working_set=memory.get(uid, NOT_CONFIGURED),
+                memory_usage=gauges[Role.MEMORY_USAGE].get(uid, NOT_CONFIGURED),
+                peak_memory=gauges[Role.PEAK_MEMORY].get(uid, NOT_CONFIGURED),
             )
             for uid in answers
         },
@@ -61,7 +62,7 @@ def reduce(asked: Asked, answers: Mapping[str, PodAnswer]) -> Signals:
 
 def _rate(asked: Asked, answer: PodAnswer, role: Role) -> Reading:
     growth = grown(asked, answer)
-    if not asked.asks(role) or (answer.sample is not None and role not in answer.sample.counters):
+    if answer.sample is not None and role not in answer.sample.counters:
         return NOT_CONFIGURED
     if isinstance(growth, Absent):
         return named(growth, asked)
@@ -73,8 +74,6 @@ def _rate(asked: Asked, answer: PodAnswer, role: Role) -> Reading:
 
 
 def _gauge(asked: Asked, answer: PodAnswer, role: Role) -> Reading:
-    if not asked.asks(role):
-        return NOT_CONFIGURED
     if answer.sample is None:
         return named(answer.why or Absent(Cause.SOURCE_DOWN, "no answer"), asked)
     value = answer.sample.gauges.get(role)
@@ -90,7 +89,7 @@ def _gauge(asked: Asked, answer: PodAnswer, role: Role) -> Reading:
 
 def _throttled(asked: Asked, answer: PodAnswer) -> Reading:
     growth = grown(asked, answer)
-    if not asked.asks(Role.PERIODS) or (answer.sample is not None and Role.PERIODS not in answer.sample.counters):
+    if answer.sample is not None and Role.PERIODS not in answer.sample.counters:
         return NOT_CONFIGURED
     if isinstance(growth, Absent):
         return named(growth, asked)
@@ -113,7 +112,10 @@ def _container_first(container: Mapping[str, Reading], process: Mapping[str, Rea
     return dict(process)
 
 
-def _over(asked: Asked, per_pod: Mapping[str, Reading], fold: Callable[[list[float]], float]) -> Reading:
+def _over(asked: Asked, per_pod: Mapping[str, Reading], fold: Callable[[list[float]], float], *roles: Role) -> Reading:
+    """One reading from the pods'; ``roles``: it isn't configured unless one of them was asked for."""
+    if not any(role in asked.roles for role in roles):
+        return NOT_CONFIGURED
     measured = {uid: reading for uid, reading in per_pod.items() if isinstance(reading, Measured)}
     if not measured:
         return why_absent(asked, per_pod.values())
@@ -128,9 +130,13 @@ def _over(asked: Asked, per_pod: Mapping[str, Reading], fold: Callable[[list[flo
     )
 
 
+def _mean(values: list[float]) -> float:
+    return sum(values) / len(values)
+
+
 def _weighted(asked: Asked, per_pod: Mapping[str, Reading]) -> Reading:
     """A share over all pods, each by its weight."""
-    reading = _over(asked, per_pod, sum)
+    reading = _over(asked, per_pod, sum, Role.PERIODS)
     if isinstance(reading, Absent):
         return reading
     measured = [one for one in per_pod.values() if isinstance(one, Measured)]

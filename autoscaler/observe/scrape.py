@@ -23,7 +23,7 @@ import aiohttp
 
 from autoscaler.model.signal import Absent, Cause, Signals
 from autoscaler.model.workload import Pod, WorkloadRef
-from autoscaler.observe.answers import Asked, PodAnswer, expected_pods
+from autoscaler.observe.answers import Asked, PodAnswer, expected_pods, page_roles
 from autoscaler.observe.counters import CounterMemory
 from autoscaler.observe.exposition import MAX_PAGE_BYTES, Page, PageRefused, PageScanner
 from autoscaler.observe.merging import absent_signals
@@ -100,6 +100,7 @@ class ScrapeSource:
                 max_age_s=watched.policy.spec.signals.max_age,
                 source=self.name,
                 expected={pod.uid for pod in expected_pods(pods)},
+                roles=page_roles(names),
             )
             found[watched.ref] = reduce(asked, answers[watched.ref])
         return found

@@ -7,8 +7,9 @@ before its container started, not of another uid. Of two scrapes of one target o
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 
@@ -38,6 +39,10 @@ class Target:
     numbers: dict[str, float] = field(default_factory=dict)
     buckets: dict[str, float] = field(default_factory=dict)
     quantiles: dict[float, float] = field(default_factory=dict)
+
+    def of(self, pod: Pod, container: str) -> Hashable:
+        """The incarnation whose counters these are."""
+        return (*incarnation(pod, container), self.instance)
 
 
 def targets(rows: Iterable[Row], scope: Scope) -> dict[PodKey, list[Target]]:
@@ -88,7 +93,7 @@ def of_live_pod(pod: Pod, found: Sequence[Target], container: str, port: int | N
 
 def page_sample(target: Target, names: SignalNames, pod: Pod, container: str, before: PodSample | None) -> PodSample:
     """One target's rows as a sample, in the same words as a page that was scraped directly."""
-    sample = PodSample((*incarnation(pod, container), target.instance), target.at)
+    sample = PodSample(target.of(pod, container), target.at)
     earlier = {*before.counters, *before.gauges} if before else set()
     for role, kind, selectors, into in (
         (Role.REQUESTS, "requests", names.requests, sample.counters),
@@ -146,6 +151,10 @@ def _number(target: Target, kind: str, selectors: Sequence[Selector], was_there:
     return Absent(Cause.NO_SUCH_METRIC, " + ".join(map(str, selectors)))
 
 
+_KUBELET_COUNTERS = tuple((role, role.value) for role in (Role.CPU, Role.PERIODS, Role.THROTTLED, Role.PRESSURE))
+_KUBELET_GAUGES = tuple((role, role.value) for role in (Role.WORKING_SET, Role.MEMORY_USAGE, Role.PEAK_MEMORY))
+
+
 @dataclass(slots=True)
 class ContainerRows:
     """One container incarnation's figures."""
@@ -188,12 +197,12 @@ def container_sample(pod: Pod, container: str, found: Sequence[ContainerRows]) -
     if running is not None and running.started_at and newest.at < running.started_at - CLOCKS_DIFFER_S:
         return Absent(Cause.STALE, f"no kubelet figures since {pod.name}/{container} started")
     sample = PodSample((pod.uid, newest.id), newest.at)
-    for role in (Role.CPU, Role.PERIODS, Role.THROTTLED, Role.PRESSURE):
-        if (number := newest.numbers.get(role.value)) is not None:
-            sample.counters[role] = checked(number, role.value)
-    for role in (Role.WORKING_SET, Role.MEMORY_USAGE, Role.PEAK_MEMORY):
-        if (number := newest.numbers.get(role.value)) is not None:
-            sample.gauges[role] = checked(number, role.value)
+    for role, name in _KUBELET_COUNTERS:
+        if (number := newest.numbers.get(name)) is not None:
+            sample.counters[role] = checked(number, name)
+    for role, name in _KUBELET_GAUGES:
+        if (number := newest.numbers.get(name)) is not None:
+            sample.gauges[role] = checked(number, name)
     return sample
 
 
@@ -202,6 +211,7 @@ def of_this_pod(group: str, uid: str) -> bool:
     return "pod" not in group or uid in group or uid.replace("-", "_") in group
 
 
+@functools.lru_cache(maxsize=65536)
 def _elsewhere(instance: str, ip: str) -> bool:
     """Whether the target's address is certainly not the pod's."""
     host = instance.rpartition(":")[0].strip("[]")

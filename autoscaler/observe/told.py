@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from autoscaler.model.signal import Absent, Cause, Measured, Reading, Signals
 from autoscaler.model.workload import Pod
 from autoscaler.observe.answers import Asked, expected_pods
+from autoscaler.observe.counters import Role
 from autoscaler.observe.names import SignalNames
 from autoscaler.observe.ports import Watched
 from autoscaler.observe.prometheus import Answer, Prometheus, QueryRefused, Unavailable
@@ -63,13 +64,14 @@ def scope_of(prometheus: Prometheus, workloads: Sequence[Watched]) -> Scope:
     )
 
 
-def asked_of(watched: Watched, names: SignalNames) -> Asked:
+def asked_of(watched: Watched, names: SignalNames, roles: frozenset[Role]) -> Asked:
     return Asked(
         names=names,
         objective=watched.policy.spec.objective.latency,
         max_age_s=watched.policy.spec.signals.max_age,
         source=SOURCE,
         expected={pod.uid for pod in expected_pods(watched.pods)},
+        roles=roles,
     )
 
 

@@ -155,11 +155,13 @@ class Live:
     read_before: bool = False
 
     async def step(self) -> None:
-        self.world.now = time.time()
+        moved = time.time()
+        pages = 2 * len(self.pods)  # each pod's own, and its part of the kubelet's
 
         async def scraped() -> float:
-            rows = (await self.prometheus.ask("timestamp(requests_in_flight)")).rows
-            return min(row.number for row in rows) - self.world.now if len(rows) == len(self.pods) else -1.0
+            ask = "timestamp(requests_in_flight) or timestamp(container_memory_usage_bytes)"
+            rows = (await self.prometheus.ask(ask)).rows
+            return min(row.number for row in rows) - moved if len(rows) == pages else -1.0
 
         # the counters have been moved before this step: wait for a scrape that began after it
         await until(scraped, lambda lead: lead > 0.05, within=15, pause=0.05)
