@@ -38,6 +38,7 @@ from autoscaler.model.seen import Seen, Subject
 from autoscaler.model.workload import Pod, WorkloadRef
 
 CONCURRENCY: Final = 64
+NO_LIMITS: Final = FleetLimits()
 DONE: Final = frozenset({Result.ACCEPTED, Result.UNCHANGED, Result.PRINTED})
 
 _REFUSALS: Final[Mapping[Code, Result]] = {
@@ -241,6 +242,8 @@ class Applier:
             if reason is not None:
                 return reason
             chosen.add(pod.uid)
+        if self.limits == NO_LIMITS:
+            return None
         on_way = tick.unanswered
         return fleet_limit(
             self.brakes, self.limits, milli=cores(action), now=now, unanswered=sum(on_way.values()),
@@ -258,9 +261,12 @@ class Applier:
             spent[key] = spent.get(key, 0) + sign * max(0, more)
 
     def freed(self, action: Resize | Revert) -> None:
-        """CPU requests that an accepted shrink gives back are free for what is sent after it; memory is not, yet."""
+        """CPU requests that an accepted shrink gives back are free for what is sent after it; memory is not, yet.
+
+        An infeasible size was counted nowhere, so taking it back frees nothing.
+        """
         cpu, _, _ = added(action)
-        if cpu < 0:
+        if cpu < 0 and "Infeasible" not in (action.pod.resize_pending, action.pod.resize_dialect):
             self._tick.cpu[action.pod.node] = self._tick.cpu.get(action.pod.node, 0) + cpu
 
     def _release(self, action: Resize | Revert) -> None:

@@ -68,6 +68,9 @@ def spend(brakes: Brakes, milli: int, now: float) -> Brakes:
     """Remember that CPU was added."""
     if milli <= 0:
         return brakes
+    *before, last = brakes.added or ((0.0, 0),)
+    if int(last[0]) == int(now):  # one entry a second is exact enough, and stays short
+        return replace(brakes, added=(*before, (now, last[1] + milli)))
     return replace(brakes, added=(*((at, one) for at, one in brakes.added if now - at < MINUTE_S), (now, milli)))
 
 

@@ -20,8 +20,6 @@ KEPT_S: Final = 900.0
 BLIND_S: Final = 15.0
 """On a sight older than this nothing is concluded."""
 
-_LOST: Final = Result.UNAVAILABLE
-
 
 class Follower:
     """Records by pod uid; one resized container per pod. Not thread-safe: lives in one tick loop.
@@ -100,7 +98,7 @@ class Follower:
                 return None
             case Result.ACCEPTED | Result.UNCHANGED:
                 record = self._begin(action, now, timeout, _generation(outcome.body))
-            case _ if outcome.result is _LOST and outcome.status == 0:
+            case Result.UNAVAILABLE if outcome.status != 503:  # a 503 surely did nothing; anything else may have
                 record = self._begin(action, now, timeout, None, answered=False)
             case _:
                 return self.refuse(action, outcome.result.value, outcome.message, now, timeout)
@@ -178,6 +176,8 @@ class Follower:
             self._keep(record, follow(record, pod, now, node_ready=node is None or node.ready))
 
     def _keep(self, old: Record, new: Record) -> None:
+        if new is old:
+            return
         self._records[new.uid] = new
         if old.open and not new.open:
             self._ended.append(new)

@@ -60,7 +60,8 @@ def _seen(record: Record, pod: Pod | None, now: float, node_ready: bool) -> Reco
         return _to(record, State.SUPERSEDED, now, f"someone asked for {spell(container.desired)}")
     if not record.answered:
         record = replace(record, answered=True, generation=pod.generation, first_generation=pod.generation)
-    if not record.granted:  # an OOM before the grant still belongs to the old size
+    if record.for_oom and not record.granted and record.oom_at != container.oom_at:
+        # an OOM before the grant still belongs to the old size
         record = replace(record, oom_at=container.oom_at)
 
     observed = pod.observed_generation is None or record.generation is None or (

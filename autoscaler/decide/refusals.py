@@ -76,11 +76,13 @@ def learn(sizes: Sizes, members: Iterable[Member], ledger: Ledger, controls: Con
 def most(sizes: Sizes, member: Member, step: int) -> int | None:
     """The largest size to ask for: halfway to what was refused; what the pod has where no size can help; None: free."""
     key = key_of(member)
+    if not sizes.refused:
+        return None
+    if any(word in HOPELESS and one.endswith(f"@{member.pod.node}") for one, word in sizes.refused_why.items()):
+        return member.live  # its siblings on the node are made like it
     bound = sizes.refused.get(key)
     if bound is None:
         return None
-    if sizes.refused_why.get(key, "") in HOPELESS:
-        return member.live
     middle = member.live + (bound - member.live) // 2
     return max(member.live, middle // step * step)
 
@@ -88,6 +90,8 @@ def most(sizes: Sizes, member: Member, step: int) -> int | None:
 def why(sizes: Sizes, member: Member) -> str:
     """The refusal, for people."""
     key = key_of(member)
+    if key not in sizes.refused:
+        return f"nothing can be resized on {member.pod.node}"
     word = sizes.refused_why.get(key, "") or "not granted in time"
     return f"{sizes.refused.get(key, 0)}m was refused on {member.pod.node} ({word})"
 

@@ -405,3 +405,23 @@ async def test_memory_given_back_is_no_room_yet() -> None:
     now = seen(view(first, second, signals=signals), ledger=books)
     await applier(sink).send([plan(resize(first, shrink), resize(second, grow))], now)
     assert [patch.path.split("/")[6] for patch in sink.patches] == ["a"]
+
+
+async def test_taking_back_an_infeasible_size_frees_nothing() -> None:
+    sink = Memory()
+    stuck = pod(container(size=replace(SIZE, cpu_request=8000, cpu_limit=8000)), name="a", resize_pending="Infeasible")
+    other = pod(name="b")
+    books = ledger(node(cpu=2000), committed_cpu={"node-1": 1900})
+    back = revert(stuck, Resources(cpu_request=500, cpu_limit=1000))
+    await applier(sink).send([plan(back, resize(other, GROW))], seen(view(stuck, other), ledger=books))
+    assert [patch.path.split("/")[6] for patch in sink.patches] == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("status", "state"), [(0, ResizeState.SENT), (504, ResizeState.SENT), (503, ResizeState.REFUSED)]
+)
+async def test_an_answer_that_leaves_it_open_is_looked_into(status: int, state: ResizeState) -> None:
+    one = pod()
+    hand = applier(Memory({"resnet-1": Outcome(Result.UNAVAILABLE, "no", status)}))
+    await hand.send([plan(resize(one, GROW))], hand.watch(seen(view(one))))
+    assert attempt_of(hand, one, NOW + 1).state is state

@@ -80,6 +80,13 @@ def test_what_no_size_can_change_is_left_alone_for_long(word: str) -> None:
     assert refusals.most(learnt((0, tried, ledger()), (901, member(), ledger())), member(), 100) is None
 
 
+def test_siblings_on_a_hopeless_node_are_not_tried() -> None:
+    sizes = learnt((0, member(attempt(State.INFEASIBLE, "Infeasible")), ledger()))
+    assert refusals.most(sizes, member(uid="sibling"), 100) == 1000
+    assert refusals.most(sizes, member(uid="sibling", node="elsewhere"), 100) is None
+    assert "on n" in refusals.why(sizes, member(uid="sibling"))
+
+
 def test_room_that_appears_is_reason_to_hope_and_time_alone_is_not() -> None:
     assert refusals.most(learnt((0, REFUSED, ledger(500)), (300, member(), ledger(500))), member(), 100) == 2500
     assert refusals.most(learnt((0, REFUSED, ledger(500)), (60, member(), ledger(900))), member(), 100) is None
