@@ -13,7 +13,7 @@ LOCK := $(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 -
 	--no-emit-index-url --no-header --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help setup bench-decisions bench-calibration bench-watch demo test lint types format crds lock clean
+.PHONY: help setup bench-decisions bench-calibration bench-tick bench-watch bench-queries demo test lint types format crds lock clean
 
 help: ## Say what there is
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1|/' | column -t -s '|'
@@ -57,6 +57,9 @@ bench-decisions: setup ## Measure how good the decisions are; AUTOSCALER_TRACES=
 
 bench-calibration: setup ## Measure whether the simulator is to be believed; AUTOSCALER_TRACES, AUTOSCALER_TRUTH
 	@$(BIN)/python benches/calibration.py $(ARGS)
+
+bench-tick: setup ## Measure what a tick costs at 1,000 workloads with 10,000 pods
+	@$(BIN)/python benches/tick.py $(ARGS)
 
 bench-watch: setup ## Measure what seeing a large cluster costs
 	@$(BIN)/python benches/watch.py

@@ -17,6 +17,9 @@ is marked required.
 """
 
 
+_WORDS = {"object": "map", "integer": "number", "number": "number", "string": "text", "boolean": "true or false"}
+
+
 def page() -> str:
     parts = [
         HEADER,
@@ -58,9 +61,7 @@ def _kind(field: Schema) -> str:
         return "duration" if "duration" in told else "share" if "share" in told else "amount"
     if field.get("type") == "array":
         return "list"
-    return {"object": "map", "integer": "number", "string": "text", "boolean": "true or false"}.get(
-        field.get("type", ""), field.get("type", "")
-    )
+    return _WORDS[field["type"]]
 
 
 def _limits(field: Schema) -> Iterator[str]:
