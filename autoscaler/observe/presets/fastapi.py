@@ -5,7 +5,7 @@ from autoscaler.observe.names import Covers, Histogram, Preset, Selector, Signal
 PRESET = Preset(
     name="fastapi",
     title="FastAPI with prometheus-fastapi-instrumentator",
-    written_from="pypi.org/project/prometheus-fastapi-instrumentator (5 to 8)",
+    written_from="the package prometheus-fastapi-instrumentator, 5 to 8",
     names=SignalNames(
         histogram=Histogram("http_request_duration_highr_seconds", covers=Covers.EITHER),
         requests=(Selector("http_requests_total"),),
