@@ -32,6 +32,7 @@ from autoscaler.emulate.status import (
     not_found,
     unreadable_patch,
     unsupported_media_type,
+    wrong_uid,
 )
 from autoscaler.emulate.store import Json, Stored
 from autoscaler.emulate.subresources import Subresources
@@ -321,7 +322,12 @@ class Api:
         if kind.plural not in _CREATE_ON_UPDATE:
             raise not_found(kind.plural, target.name, group=kind.group)
         if uid:
-            raise conflict(kind.plural, target.name, group=kind.group, complaint=_storage_error(target, uid, ""))
+            raise conflict(
+                kind.plural,
+                target.name,
+                group=kind.group,
+                complaint=wrong_uid(target.kind.plural, target.namespace, target.name, uid, ""),
+            )
         for key in ("kind", "apiVersion"):
             after.pop(key, None)
         after["metadata"]["namespace"] = target.namespace
@@ -378,7 +384,7 @@ class Api:
         uid = after["metadata"].get("uid")
         if uid and uid != before["metadata"]["uid"]:
             if target.verb == "update":
-                complaint = _storage_error(target, uid, before["metadata"]["uid"])
+                complaint = wrong_uid(target.kind.plural, target.namespace, target.name, uid, before["metadata"]["uid"])
                 raise conflict(kind.plural, target.name, group=kind.group, complaint=complaint)
             causes = [bad_value("metadata.uid", uid, "field is immutable")] * 2
             raise invalid(kind.kind, target.name, causes, group=kind.group)
@@ -452,14 +458,6 @@ class Api:
         metadata = {"resourceVersion": str(self.plane.store.revision)}
         head = {"kind": f"{target.kind.kind}List", "apiVersion": target.kind.api_version, "metadata": metadata}
         return Answer(200, head | {"items": [stored.body for stored in gone]})
-
-
-def _storage_error(target: Target, precondition: str, uid: str) -> str:
-    key = "/".join(one for one in ("/registry", target.kind.plural, target.namespace, target.name) if one)
-    return (
-        f"StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: Precondition "
-        f"failed: UID in precondition: {precondition}, UID in object meta: {uid}"
-    )
 
 
 def _write_token(revision: int, start: str) -> str:

@@ -86,7 +86,13 @@ class EmulatedCluster:
         timeline = Timeline(loop)
         self.serving = Serving(timeline, self, startup=self.spec.startup)
         inside = self._inside or self.serving
-        plane = ControlPlane(timeline, version(self.spec.kubernetes), inside=inside, seed=self.spec.seed)
+        plane = ControlPlane(
+            timeline,
+            version(self.spec.kubernetes),
+            inside=inside,
+            seed=self.spec.seed,
+            resize_validator=self.spec.resize_validator,
+        )
         self._plane = plane
         self._pages = PodPages(plane.faults, self.page, shared=self.spec.shared_pages)
         self.measurements = Measurements(timeline, plane.store, self.serving, seed=self.spec.seed)

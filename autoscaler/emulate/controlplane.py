@@ -54,9 +54,12 @@ class ControlPlane:
         seed: int = 1,
         history: int = 2000,
         metrics_api: bool = True,
+        resize_validator: bool = True,
     ) -> None:
+        """`resize_validator`: the admission plugin of 1.36 that refuses requests above the node at the patch."""
         self.timeline = timeline
         self.version = version
+        self.refuses_beyond_node = resize_validator and version.refuses_beyond_node
         self.inside: Inside = inside or Idle()
         self.dice = random.Random(seed)
         self.registry = Registry(metrics_api=metrics_api)

@@ -58,10 +58,11 @@ def validate(old: Json, new: Json, patched: Json, version: Version, *, node_supp
     """Raises Refused (422). `new` comes from `take_resources`, `patched` still has the patch's metadata."""
     name = old["metadata"]["name"]
     causes: list[Cause] = []
-    uid = patched["metadata"].get("uid")
-    if uid != old["metadata"]["uid"]:
-        # Twice, because both the metadata and the update rules look at it.
-        causes += [bad_value("metadata.uid", uid, "field is immutable")] * 2
+    for key in ("name", "uid"):
+        told = patched["metadata"].get(key)
+        if told != old["metadata"][key]:
+            # Twice, because both the metadata and the update rules look at it.
+            causes += [bad_value(f"metadata.{key}", told, "field is immutable")] * 2
     causes += validate_containers(new["spec"])
     if MIRROR in (old["metadata"].get("annotations") or {}):
         raise invalid("Pod", name, [forbidden_change("[]", "static pods cannot be resized")])

@@ -133,6 +133,7 @@ class ClusterSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, renam
     workloads: list[WorkloadSpec] = []
     startup: float = 0.2
     seed: int = 1
+    resize_validator: bool = True  # 1.36: the admission plugin that answers 403 NodeCapacity; without it Deferred
     shared_pages: bool = False  # one port for all pods' /metrics, told apart by path, instead of one each
 
     def playing(self, kubernetes: str) -> "ClusterSpec":

@@ -142,6 +142,15 @@ def conflict(resource: str, name: str, *, group: str = "", complaint: str | None
     return Refused(409, "Conflict", message, details=_subject(resource, group, name))
 
 
+def wrong_uid(resource: str, namespace: str | None, name: str, precondition: str, uid: str) -> str:
+    """The complaint of a conflict over an update that names another uid."""
+    key = "/".join(one for one in ("/registry", resource, namespace, name) if one)
+    return (
+        f"StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: Precondition "
+        f"failed: UID in precondition: {precondition}, UID in object meta: {uid}"
+    )
+
+
 def forbidden(resource: str, name: str, complaint: str, *, group: str = "", cause: str | None = None) -> Refused:
     shown = f'{_named(resource, group)} "{name}" is forbidden' if name else f"{_named(resource, group)} is forbidden"
     details = _subject(resource, group, name)

@@ -15,6 +15,7 @@ from autoscaler.emulate.scheduling import allocatable
 from autoscaler.emulate.selectors import write_selector
 from autoscaler.emulate.status import (
     bad_value,
+    conflict,
     forbidden_change,
     invalid,
     method_not_allowed,
@@ -22,6 +23,7 @@ from autoscaler.emulate.status import (
     not_covered,
     not_found,
     unreadable_patch,
+    wrong_uid,
 )
 from autoscaler.emulate.store import Json, Stored
 
@@ -82,7 +84,10 @@ class Subresources:
         else:
             wanted, unknown = read_body(call), []
             api.check_name(wanted, target)
-            wanted["metadata"].setdefault("uid", stored.uid)
+            uid = wanted["metadata"].setdefault("uid", stored.uid)
+            if uid != stored.uid:
+                complaint = wrong_uid("pods", stored.namespace, stored.name, uid, stored.uid)
+                raise conflict("pods", stored.name, complaint=complaint)
             quoted = wanted
         api.check_revision(target, stored, wanted)
         old = stored.thaw()
@@ -114,7 +119,7 @@ class Subresources:
     def _admit(self, new: Json, old: Json, node: Stored | None, options: WriteOptions, ranges: list[Json]) -> None:
         plane = self.api.plane
         admission.check_limit_ranges(new, ranges)
-        if node is not None and plane.version.refuses_beyond_node:
+        if node is not None and plane.refuses_beyond_node:
             admission.check_node(new, allocatable(node.body))
         namespace = old["metadata"]["namespace"]
         grown = admission.check_quotas(new, old, plane.books.quotas(namespace))

@@ -18,6 +18,8 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 import msgspec
 
+from autoscaler.emulate import amounts
+
 Json = dict[str, Any]
 
 _USED = re.compile(r"Node didn't have enough resource: (\w+), requested: \d+, used: (\d+), capacity: (\d+)")
@@ -310,6 +312,11 @@ class _Reader:
             node["used"], node[match[1]] = [match[1], int(match[2])], int(match[3])
         if "CPU Manager policy" in text:
             node["static_cpu"] = True
+        if exchange.status == 200 and any(_beyond(size, node) for size in _sizes(exchange.body)):
+            node["no_validator"] = True
+        first = next((one for one in exchange.trace if one["generation"] == one["observedGeneration"]), None)
+        if first is not None and _blind(first):
+            node["restarted"] = True
         usages = [int(one) for one in _BELOW.findall(text)]
         if usages and max(usages):
             node["usage"] = max(usages)
@@ -358,6 +365,31 @@ class _Reader:
                 if newest is not None:
                     seen.append(newest)
             return
+
+
+def _sizes(body: Any) -> list[Json]:
+    """The requests in a patch of containers."""
+    spec = body.get("spec") if isinstance(body, dict) else None
+    found = [(one.get("resources") or {}).get("requests") for one in (spec or {}).get("containers") or []]
+    return [one for one in found if isinstance(one, dict)]
+
+
+def _beyond(requests: Json, node: Json) -> bool:
+    """Above the recorded node's allocatable (2 cores unless a message says otherwise)."""
+    try:
+        cpu, memory = amounts.parse(requests.get("cpu", "0")).milli, amounts.parse(requests.get("memory", "0")).whole
+    except amounts.NotAQuantity:
+        return False
+    return cpu > node.get("cpu", 2000) or memory > node.get("memory", 25066348544)
+
+
+def _blind(state: Json) -> bool:
+    """Observed, no condition, and yet not applied: what a restarted kubelet shows."""
+    sizes = {name: part["actual"] for name, part in state["containers"].items() if part["state"] == "running"}
+    applied = all(state["spec"].get(name) == size for name, size in sizes.items())
+    return (
+        bool(sizes) and not applied and not state["conditions"] and state["generation"] == state["observedGeneration"]
+    )
 
 
 def _names(pod: Json) -> list[str]:

@@ -56,7 +56,13 @@ class Stage:
         usage = int(exchange.node.get("usage", 2**20))
         timeline = Timeline(asyncio.get_running_loop())
         self.inside = Idle(memory=usage)
-        self.plane = ControlPlane(timeline, version("1.36"), inside=self.inside, metrics_api=False)
+        self.plane = ControlPlane(
+            timeline,
+            version("1.36"),
+            inside=self.inside,
+            metrics_api=False,
+            resize_validator="no_validator" not in exchange.node,
+        )
         self.api = Api(self.plane, self.users)
         self.revision = ""  # of the planted object
         self._set_up(before)
@@ -201,6 +207,9 @@ class Stage:
                     states.append(state)
 
         look()
+        if "restarted" in self.exchange.node and (found := self.plane.run_of(namespace, name)):
+            self.plane.freeze_kubelet(found[0].node_name)
+            self.plane.timeline.after(2.0, self.plane.restart_kubelet, found[0].node_name)
         ends = [one for one in wanted for name, part in one["containers"].items() if part["state"] == "terminated"]
         if ends and states and states[0]["phase"] == "Pending" and (found := self.plane.run_of(namespace, name)):
             self.plane.timeline.after(2.0, found[0].end_init_containers, found[1])
