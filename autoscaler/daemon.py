@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import logging
 import math
 import os
@@ -21,6 +22,7 @@ from autoscaler.kube.errors import KubeError
 from autoscaler.kube.lease import Leadership
 from autoscaler.loop import ControlLoop, Routed, Tick
 from autoscaler.model.seen import Seen
+from autoscaler.model.signal import Absent
 from autoscaler.narrate import Narrator
 from autoscaler.observe.policy_files import Policies
 from autoscaler.parts import Parts, limits_of
@@ -87,6 +89,7 @@ class Daemon:
     async def run(self, stop: asyncio.Event) -> None:
         """Raises OSError when the HTTP address is taken; everything else is survived and told."""
         self.health.alive = self._alive
+        self.metrics.count_api(lambda: self.parts.client.tally.requests)
         self._say_policies()
         async with serving(self.settings.http.listen, self.health, self.metrics) as self.port:
             LOG.info("started", extra={"fields": {"cluster": self.parts.client.where, "http": self.port or "off",
@@ -168,6 +171,8 @@ class Daemon:
                 LOG.warning("the cluster is not seen", extra={"fields": {"why": problem}})
         await self._learn_names()
         self.loop.applier.follower.take_over()  # another leader may have acted meanwhile
+        gc.collect()
+        gc.freeze()  # what was just read stays: the collector need not walk through it at every turn
         due = _next(self.parts.clock.now(), self.settings.interval)
         while not stop.is_set():
             await _first_of(stop, asyncio.sleep(max(0.0, due - self.parts.clock.now())))
@@ -216,6 +221,9 @@ class Daemon:
             metrics.sent(one.action, one.outcome.result.value)
         metrics.saw(tick.seen.subjects, tick.plans)
         self._say_health()
+        blind = [s.view.ref for s in tick.seen.subjects if isinstance(s.view.signals.requests, Absent)]
+        told = f"{len(tick.seen.subjects) - len(blind)} of {len(tick.seen.subjects)} workloads are measured"
+        self.health.say("signals", not blind, told, needed=False)
         breaker = self.loop.applier.breaker(tick.seen.at)
         self.health.say("brakes", breaker is None, str(breaker or "free"), needed=False)
         self.health.say("pause", not self.loop.paused, "paused by a person" if self.loop.paused else "no", needed=False)

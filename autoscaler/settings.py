@@ -56,8 +56,8 @@ class Part(BaseModel):
 class ApiSettings(Part):
     """The API server, from the client's side."""
 
-    qps: float = Field(50.0, gt=0, le=10_000, description="Requests a second on the average.")
-    burst: int = Field(200, ge=1, le=100_000, description="Requests that may go at once.")
+    qps: float = Field(100.0, gt=0, le=10_000, description="Requests a second on the average.")
+    burst: int = Field(1000, ge=1, le=100_000, description="Requests that may go at once.")
 
 
 class PrometheusSettings(Part):

@@ -18,7 +18,7 @@ START_GRACE = 60.0
 """Seconds after a pod's start in which its CPU per request is not believed."""
 
 
-def consider(subject: Subject, past: History | None, seen: Seen) -> Case:
+def consider(subject: Subject, past: History | None, seen: Seen, largest: int) -> Case:
     """Learn, estimate and bound one workload. A case that may not be decided on comes back frozen with its reason."""
     view, policy, now = subject.view, subject.policy, seen.at
     known = past if past is not None else History()
@@ -35,7 +35,7 @@ def consider(subject: Subject, past: History | None, seen: Seen) -> Case:
     if sizes is not known.sizes:
         case.past = known = msgspec.structs.replace(known, sizes=sizes)
     case.demand = demand(view.signals, policy, known, standing)
-    case.low, case.high = bounds(case, seen)
+    case.low, case.high = bounds(case, seen, largest)
     return case
 
 
@@ -57,7 +57,13 @@ def learn(past: History, subject: Subject, standing: Standing, now: float) -> Hi
     return msgspec.structs.replace(past, at=now, since=since, traffic=seen, cost=spent, replicas=replicas)
 
 
-def bounds(case: Case, seen: Seen) -> tuple[int, int]:
+def largest_node(seen: Seen) -> int:
+    """Millicores of the largest node: more than that no pod can have. ``ANY`` where nodes can't be seen."""
+    known = seen.ledger.nodes.values() if seen.ledger.nodes_known else ()
+    return max((node.cpu for node in known), default=ANY)
+
+
+def bounds(case: Case, seen: Seen, largest: int) -> tuple[int, int]:
     """The smallest and largest size of one pod in millicores: policy, LimitRange, and the largest node."""
     cpu = case.policy.spec.vertical.cpu
     low, high = cpu.min, cpu.max if cpu.max is not None else ANY
@@ -65,8 +71,7 @@ def bounds(case: Case, seen: Seen) -> tuple[int, int]:
     if limits is not None:
         low = max(low, limits.cpu_min or 0)
         high = min(high, limits.cpu_max or ANY)
-    if seen.ledger.nodes_known and seen.ledger.nodes:
-        high = min(high, max(node.cpu for node in seen.ledger.nodes.values()))
+    high = min(high, largest)
     return min(low, high), high
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from autoscaler.decide.allocate import allocate
 from autoscaler.decide.case import Case
-from autoscaler.decide.consider import consider
+from autoscaler.decide.consider import consider, largest_node
 from autoscaler.decide.history import History
 from autoscaler.decide.settle import settle
 from autoscaler.decide.want import want
@@ -25,8 +25,9 @@ def decide(
     """One tick's plans for all workloads in ``seen``, and what to remember of them."""
     now = seen.at
     cases: list[Case] = []
+    largest = largest_node(seen)
     for subject in seen.subjects:
-        case = consider(subject, past.get(subject.view.ref), seen)
+        case = consider(subject, past.get(subject.view.ref), seen, largest)
         if not case.frozen:
             case.want = want(case, now, seen.brakes_open)
         cases.append(case)

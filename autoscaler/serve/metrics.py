@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client.core import CounterMetricFamily, Metric
+from prometheus_client.registry import Collector
 
 from autoscaler import __version__
 from autoscaler.model.plan import Evict, Plan, Resize, Revert, Scale
@@ -45,6 +47,19 @@ class OwnMetrics:
         self.replicas = Gauge("replicas", "Pods that are active.", _BY_WORKLOAD, **made)
         self.signal_age = Gauge("signal_age_seconds", "Age of the miss ratio.", _BY_WORKLOAD, **made)
         self._known: set[WorkloadRef] = set()
+
+    def count_api(self, requests: Callable[[], Mapping[tuple[str, str], int]]) -> None:
+        """Show the API requests that the client counts, by method and status (``none``: no answer came)."""
+
+        class Api(Collector):
+            def collect(self) -> Iterable[Metric]:
+                text = "Requests to the API server."
+                family = CounterMetricFamily("autoscaler_api_requests", text, labels=["method", "status"])
+                for (method, status), count in requests().items():
+                    family.add_metric([method, status], count)
+                yield family
+
+        self.registry.register(Api())
 
     def saw(self, subjects: Iterable[Subject], plans: Mapping[WorkloadRef, Plan]) -> None:
         """Publish one tick's picture and decision for every workload."""

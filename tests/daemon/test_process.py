@@ -57,7 +57,9 @@ async def test_it_logs_json_lines_serves_its_endpoints_and_ends_cleanly_on_sigte
                 async with client.get("/readyz") as answer:
                     assert answer.status == 200
                 async with client.get("/metrics") as answer:
-                    assert "autoscaler_ticks_total" in await answer.text()
+                    page = await answer.text()
+                assert "autoscaler_ticks_total" in page
+                assert 'autoscaler_api_requests_total{method="PATCH",status="200"}' in page
             config.write_text("interval: 300ms\nreload: 200ms\nbrakes: {coresPerMinute: nonsense}\n")
             told = await line_with(process, "changed settings are invalid")
             assert "brakes.coresPerMinute: 'nonsense' is not a quantity" in str(told["why"])
