@@ -23,6 +23,8 @@ RETRY_S: Final = 30.0
 """Nothing refused is asked for again sooner."""
 QUOTA_S: Final = 60.0
 """A quota that was exhausted is tried again after this."""
+UNSEEN_S: Final = 300.0
+"""Where room can't be seen, this stands for the hope that some has appeared."""
 HOPELESS_S: Final = 900.0
 """What no size can change is tried again after this: somebody may have mended it."""
 HOPELESS: Final = frozenset({"Unsupported", "Forbidden", "Infeasible"})
@@ -125,6 +127,6 @@ def _hope(why: str, since: float, room: int | None, member: Member, ledger: Ledg
     if why in OF_ROOM:
         free = room_of(member, ledger)
         if free is None or room is None:
-            return waited >= QUOTA_S
+            return waited >= UNSEEN_S
         return free > room
     return waited >= QUOTA_S

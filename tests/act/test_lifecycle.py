@@ -480,9 +480,9 @@ def sights(draw: st.DrawFn) -> Pod | None:
     )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
-    st.lists(st.tuples(st.floats(0.01, 40), sights()), min_size=20, max_size=40),
+    st.lists(st.tuples(st.floats(0.01, 40), sights()), min_size=8, max_size=20),
     st.booleans(),
     st.sampled_from([Code.DEMAND, Code.OOM]),
     st.sampled_from([ResizeRestart.NOT_REQUIRED, ResizeRestart.RESTART_CONTAINER]),

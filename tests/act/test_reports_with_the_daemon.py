@@ -7,14 +7,23 @@ import itertools
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
 
+from autoscaler import settings as tree
 from autoscaler.act.ports import Result
-from autoscaler.emulate.cluster import ClusterSpec
-from autoscaler.model.plan import Resize, Revert
+from autoscaler.daemon import Daemon
+from autoscaler.emulate.authorize import ADMIN_TOKEN, Rule
+from autoscaler.emulate.cluster import ClusterSpec, EmulatedCluster
+from autoscaler.loop import Tick
+from autoscaler.model.plan import Resize, Revert, Scale
 from autoscaler.model.workload import ResizeState, Resources
+from autoscaler.observe import policy_files
+from autoscaler.observe.policy_files import Policies
+from autoscaler.parts import opened
+from autoscaler.reload import Reloading
 from tests.act.stage import NodeSpec
-from tests.scenarios.stage import cluster_spec, staged
+from tests.scenarios.stage import POLICY, cluster_spec, staged
 
 pytestmark = pytest.mark.looptime
 
@@ -78,10 +87,6 @@ async def test_someone_elses_deferred_resize_is_left_to_them(tmp_path: Path) -> 
     async with staged(cluster_spec(20.0, node_cpu="2"), tmp_path) as play:
         await asyncio.sleep(20)
         name = play.pods()[0]["metadata"]["name"]
-        import aiohttp
-
-        from autoscaler.emulate.authorize import ADMIN_TOKEN
-
         async with aiohttp.ClientSession() as client:
             size = {"cpu": "1600m"}
             body = {"spec": {"containers": [{"name": "server", "resources": {"requests": size, "limits": size}}]}}
@@ -97,3 +102,45 @@ async def test_someone_elses_deferred_resize_is_left_to_them(tmp_path: Path) -> 
         await asyncio.sleep(30)
         reverts = [one for tick in play.ticks for one in tick.sent if isinstance(one.action, Revert)]
         assert reverts == []
+
+
+async def test_deferred_is_answered_at_its_first_sight_with_what_fits_and_with_replicas(tmp_path: Path) -> None:
+    """Where nodes can't be seen, the kubelet's answer is the first that is known of their room."""
+    file = tmp_path / "policy.yaml"
+    file.write_text(POLICY)
+    rights = [
+        Rule(("",), ("pods", "limitranges", "resourcequotas"), ("list", "watch", "patch")),
+        Rule(("",), ("pods/resize",), ("patch",)),
+        Rule(("apps",), ("deployments", "replicasets", "statefulsets"), ("list", "watch")),
+        Rule(("apps",), ("deployments/scale",), ("patch",)),
+    ]
+    async with EmulatedCluster(cluster_spec(160.0, node_cpu="3")) as cluster:
+        cluster.add_user("blind", token="blind", rules=rights)
+        await cluster.settled()
+        config = str(cluster.kubeconfig(tmp_path / "config", token="blind"))
+        settings, _ = tree.load(None, {}, kubeconfig=config, policy=(str(file),), interval=1.0, http={"listen": "off"})
+        files: Reloading[Policies] = Reloading([file], lambda: policy_files.load([file]), policy_files.load([file]))
+        async with opened(settings, epoch=cluster.plane.timeline.wall()) as parts:
+            ticks: list[Tick] = []
+            daemon, stop = Daemon(settings, parts, files, on_tick=ticks.append), asyncio.Event()
+            running = asyncio.create_task(daemon.run(stop))
+            await asyncio.sleep(50)
+            stop.set()
+            await running
+    assert not ticks[-1].seen.ledger.nodes_known
+    deferred = [tick for tick in ticks if ResizeState.DEFERRED in states_of(tick)]
+    first = deferred[0]
+    smaller = [one.action for one in first.sent if isinstance(one.action, Resize)]
+    assert smaller
+    assert all((action.after.cpu_limit or 0) < (action.before.cpu_limit or 0) for action in smaller)
+    assert any(isinstance(one.action, Scale) and one.action.after > one.action.before for one in first.sent)
+    assert len(deferred) <= 4, "the middle is tried, and no size twice"
+    asked = [(one.action.pod.uid, one.action.after) for tick in deferred for one in tick.sent
+             if isinstance(one.action, Resize)]  # fmt: skip
+    assert len(asked) == len(set(asked))
+    assert ResizeState.DEFERRED not in states_of(ticks[-1])
+
+
+def states_of(tick: Tick) -> set[ResizeState]:
+    pods = tick.seen.subjects[0].view.pods if tick.seen.subjects else ()
+    return {pod.attempt.state for pod in pods if pod.attempt is not None}

@@ -137,3 +137,9 @@ def test_what_was_granted_or_is_a_revert_is_no_refusal() -> None:
     assert not ungranted(Attempt(State.TIMED_OUT, BIG, NOW, reverts=BIG))
     assert ungranted(Attempt(State.DEFERRED, BIG, NOW))
     assert not refusals.refused(replace(attempt(State.REFUSED, "Quota"), granted=True))
+
+
+def test_where_room_cannot_be_seen_it_is_tried_again_after_long() -> None:
+    blind = Ledger(nodes_known=False)
+    assert refusals.most(learnt((0, REFUSED, blind), (290, member(), blind)), member(), 100) == 2500
+    assert refusals.most(learnt((0, REFUSED, blind), (301, member(), blind)), member(), 100) is None
