@@ -84,8 +84,9 @@ def _writing(policies: Sequence[Policy], plurals: Mapping[tuple[str, str], str])
             yield Right(("patch",), "", "pods/resize", namespace, "sizes can't be changed (no built-in role grants it)")
             yield Right(("get",), "", "pods/resize", namespace,
                         "commands of `plan -o kubectl` can't be pasted under this login", Level.WARNING)  # fmt: skip
+        if any(policy.spec.vertical.enabled and policy.spec.vertical.memory.max is not None for policy in inside):
             yield Right(("create",), "", "pods/eviction", namespace,
-                        "a pod that no resize can help is not recreated", Level.WARNING)  # fmt: skip
+                        "a pod that more memory doesn't help is not recreated", Level.WARNING)  # fmt: skip
         if any(policy.spec.horizontal.enabled for policy in inside):
             yield Right(("patch",), "", "pods", namespace,
                         "which pods go first at scale-in can't be chosen", Level.WARNING)  # fmt: skip
@@ -94,7 +95,7 @@ def _writing(policies: Sequence[Policy], plurals: Mapping[tuple[str, str], str])
                 if plural is not None:
                     group = version.rpartition("/")[0]
                     yield Right(("patch",), group, f"{plural}/scale", namespace, "replicas can't be changed")
-    yield Right(("create",), "events.k8s.io", "events", None, "no Events are written", Level.WARNING)
+        yield Right(("create",), "events.k8s.io", "events", namespace, "no Events are written", Level.WARNING)
 
 
 def _leading(lease: str, namespace: str) -> Iterator[Right]:

@@ -208,8 +208,13 @@ class TestRights:
         assert ("patch", "pods/resize in serving", "serving") in asked
         assert ("get", "pods/resize in serving", "serving") in asked
         assert ("patch", "deployments/scale.apps in serving", "serving") in asked
-        assert ("create", "pods/eviction in serving", "serving") in asked
+        assert ("create", "events.events.k8s.io in serving", "serving") in asked
         assert ("watch", "pods", None) in asked
+
+    def test_pods_are_recreated_only_where_memory_may_grow(self) -> None:
+        evict = ("create", "pods/eviction in serving", "serving")
+        assert evict not in self.asked()
+        assert evict in self.asked(policy(vertical={"memory": {"max": "4Gi"}}))
 
     def test_a_dry_run_writes_nothing(self) -> None:
         verbs = {verb for verb, _, _ in self.asked(dry_run=True)}

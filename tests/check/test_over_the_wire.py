@@ -16,6 +16,7 @@ from autoscaler.emulate.faults import Trouble
 from autoscaler.emulate.spec import LoadSpec, ServiceSpec
 from autoscaler.observe.policy_files import Policies
 from tests.act.made import policy
+from tests.manifests.test_rights import role_rules
 
 pytestmark = pytest.mark.looptime
 
@@ -74,6 +75,20 @@ async def test_missing_rights_are_named_with_what_they_cost(tmp_path: Path) -> N
         said(found, Level.PROBLEM, "may not patch deployments/scale.apps", "grant patch")
         said(found, Level.WARNING, "nodes", "room")
         assert not works(found)
+
+
+@pytest.mark.parametrize("overlay", ["cluster", "dry-run"])
+async def test_the_roles_we_ship_are_enough(overlay: str, tmp_path: Path) -> None:
+    async with EmulatedCluster(spec()) as cluster:
+        await cluster.settled()
+        cluster.add_user("daemon", token="daemon", rules=role_rules(overlay))
+        kubeconfig = cluster.kubeconfig(tmp_path / "config", token="daemon")
+        found = await check(cluster, server=None, kubeconfig=str(kubeconfig), dry_run=overlay == "dry-run")
+        assert not [one for one in found if one.topic in ("rights", "sight") and one.level is Level.PROBLEM]
+        missing = {one.text for one in found if one.topic == "rights" and one.level is Level.WARNING}
+        kubectl_only = "may not get pods/resize in serving, so commands of `plan -o kubectl` can't be pasted"
+        assert all(text.startswith(kubectl_only) for text in missing)
+        assert len(missing) == (0 if overlay == "dry-run" else 1)
 
 
 async def test_a_server_that_is_away() -> None:
