@@ -202,6 +202,7 @@ async def test_never_two_that_write_whatever_the_network_does(server: ApiServer,
     """Three processes; renewals are lost, late or refused at random; every write that arrives is the holder's."""
     rng = random.Random(seed)
     troubled: dict[str, float] = {}
+    cut_off: set[str] = set()
     clock = asyncio.get_running_loop().time
     strangers: list[tuple[float, str, str]] = []
     taken: list[str] = []
@@ -220,16 +221,21 @@ async def test_never_two_that_write_whatever_the_network_does(server: ApiServer,
         who = request.headers.get("X-Process", "")
         if request.path.startswith(PODS) and holder() not in (who, ""):
             strangers.append((clock(), who, holder()))
-        if request.path.startswith(LEASES) and clock() < troubled.get(who, 0.0) and rng.random() < 0.7:
+        lossy = clock() < troubled.get(who, 0.0) and rng.random() < 0.7
+        if request.path.startswith(LEASES) and (lossy or who in cut_off):
             return web.json_response({}, status=rng.choice((500, 503, 409)))
         return None
 
     server.delay, server.faults = delay, [look]
     async with process(server, "a") as a, process(server, "b") as b, process(server, "c") as c:
-        for _ in range(40):
+        for turn in range(40):
             troubled[rng.choice("abc")] = clock() + rng.uniform(1, 25)
+            if turn % 10 == 5:  # now and then, surely the one that leads
+                cut_off.add(holder())
             await asyncio.sleep(rng.uniform(1, 15))
             taken.append(holder())
+            if turn % 10 == 9:
+                cut_off.clear()
         assert strangers == []
         assert len(set(taken) - {""}) > 1
         assert len(a.wrote) + len(b.wrote) + len(c.wrote) > 60
