@@ -7,8 +7,8 @@ import sys
 from typing import Any, get_args
 
 from autoscaler import settings as tree
-from autoscaler.cli import Wrong
-from autoscaler.cli.plan import looks_of, observe, read_snapshot
+from autoscaler.cli import OK, WRONG, Wrong
+from autoscaler.cli.plan import looks_of, mistakes, observe, read_snapshot
 from autoscaler.cli.start import finish, policies_of, settings_of
 
 ONLY = ("policy", "kubeconfig", "context", "server", "namespace", "resources", "interval", "api", "prometheus",
@@ -48,7 +48,10 @@ def run(args: argparse.Namespace) -> int:
     if not told:
         raise Wrong(f"no policy is called {args.what!r}")
     sys.stdout.write("\n".join(told))
-    return 0
+    wrong = mistakes(taken.seen)
+    for line in wrong:
+        print(line, file=sys.stderr)
+    return WRONG if wrong else OK
 
 
 def field_text(path: str) -> str:

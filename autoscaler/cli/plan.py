@@ -8,8 +8,9 @@ import sys
 from typing import Any
 
 from autoscaler import settings as tree
-from autoscaler.cli import FAILED, OK, PENDING, Wrong
+from autoscaler.cli import FAILED, OK, PENDING, WRONG, Wrong
 from autoscaler.cli.start import finish, policies_of, settings_of
+from autoscaler.model.seen import Seen
 from autoscaler.snapshot import Snapshot, SnapshotError
 
 FORMATS = ("table", "json", "yaml", "kyaml", "kubectl")
@@ -108,6 +109,8 @@ async def observe(settings: Any, policies: Any, looks: int) -> tuple[Snapshot, t
             if look:
                 await asyncio.sleep(settings.interval)
             seen = applier.watch(await loop.observe())
+            if all(subject.view.hold for subject in seen.subjects):
+                break  # no load will change that
             if look < looks - 1:  # the decisions in between teach what the load is; nothing is sent
                 _, past = decide(seen, past)
         watching.cancel()
@@ -151,4 +154,24 @@ def _print(taken: Snapshot, args: argparse.Namespace) -> int:
             print(f"# {plan.ref}: nothing to do: {'; '.join(reasons)}")
     else:
         sys.stdout.write(render(patches, args.output))
+    wrong = mistakes(taken.seen)
+    for line in wrong:
+        print(line, file=sys.stderr)
+    if wrong:
+        return WRONG
     return PENDING if patches and args.exit_code else OK
+
+
+def mistakes(seen: Seen) -> list[str]:
+    """What a policy says that this cluster contradicts: a target that isn't there, a container nobody can guess."""
+    found = []
+    for subject in seen.subjects:
+        hold = subject.view.hold
+        if hold:
+            field = "" if hold.startswith("spec.") else _field_of(hold)
+            found.append(f"{subject.policy.origin}: {field}{hold}")
+    return found
+
+
+def _field_of(hold: str) -> str:
+    return "spec.vertical.container: " if "container" in hold else "spec.scaleTargetRef: "

