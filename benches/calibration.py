@@ -117,7 +117,7 @@ def sojourn(servers: int, load: float, service: Service, *, requests: float, see
 
 def _mean_sojourn(case: tuple[int, float, Service, int]) -> float:
     servers, load, service, seed = case
-    return sojourn(servers, load, service, requests=2e7, seed=seed)
+    return sojourn(servers, load, service, requests=1e7, seed=seed)
 
 
 def closed_forms(bench: Bench) -> Iterator[Line]:

@@ -90,9 +90,9 @@ def lean(scores: Sequence[Scores]) -> str:
     )
 
 
-# Faro's jobs: ten services on one node, requests of 154 ms on one core, 50 may wait.
+# Faro's jobs: ten services on one node, requests of 154 ms on one core, eight at a time, 50 may wait.
 
-FARO_SERVING = Serving(FARO_SERVICE, threads=32, queue_limit=50)
+FARO_SERVING = Serving(FARO_SERVICE, threads=8, queue_limit=50)
 
 
 @cache
@@ -134,7 +134,7 @@ def uniform(
 
 # Request rates of a second's grain, scaled to ten cores of work.
 
-TRACE_SERVING = Serving(FARO_SERVICE, threads=64)
+TRACE_SERVING = Serving(FARO_SERVICE, threads=32)
 
 
 def erlang(load: Load, cores: float, serving: Serving) -> Load:
@@ -177,7 +177,7 @@ def azure(name: str, fewer: float, most: float, anchors: str) -> Callable[[Bench
         assert load.tokens is not None
         service = Tokens(0.0001, 0.008)
         typical = 0.0001 * float(load.tokens[:, 0].mean()) + 0.008 * float(load.tokens[:, 1].mean())
-        scenario = Scenario((load,), Serving(service, threads=256), target=4.0 * typical)
+        scenario = Scenario((load,), Serving(service, threads=64), target=4.0 * typical)
         found = bench.scores(scenario, "ours", "hpa:70", "ideal")
         ours, hpa = found["ours"], found["hpa:70"]
         ratio = mean(hpa, "violations") / max(mean(ours, "violations"), 1e-9)
@@ -209,7 +209,7 @@ def calm(name: str) -> Callable[[Bench], Iterator[Line]]:
         if name == "code":
             load, serving = (
                 bench.load("azure-llm-2023/AzureLLMInferenceTrace_code.csv")[0],
-                Serving(Tokens(0.0001, 0.008), threads=256),
+                Serving(Tokens(0.0001, 0.008), threads=64),
             )
             target = 4.0 * 0.428
         else:
@@ -226,7 +226,7 @@ def calm(name: str) -> Callable[[Bench], Iterator[Line]]:
 
 def random_eight(bench: Bench) -> Iterator[Line]:
     service = Lognormal(0.0793, 0.0686, 0.4225)
-    serving = Serving(service, threads=16, balance="random")
+    serving = Serving(service, threads=8, balance="random")
     load = generate(f"steady:rate={8.0 / service.mean},length=3900s")
     scenario = Scenario((load,), serving, target=2.3 * service.mean, pods=8)
     found = bench.scores(scenario, "ours", "ideal")

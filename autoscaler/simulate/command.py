@@ -17,10 +17,7 @@ DEFAULTS: Mapping[str, Any] = {
     "controller": "ours,hpa:70",
     "slo": None,
     "within": None,
-    "threads": 64,
-    "parallelism": 1.0,
     "wait": "fixed:0ms",
-    "balance": "shared",
     "pods": 1,
     "pod_cpu": 1.0,
     "scrape": "5s",
@@ -53,7 +50,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     serving = parser.add_argument_group("the servers")
     serving.add_argument("--service", metavar="DIST", help="CPU a request needs: lognormal:150ms,0.4 | fixed:180ms | …")
     serving.add_argument("--wait", metavar="DIST", help="time off the CPU after it, as fixed:20ms")
-    serving.add_argument("--threads", type=int, metavar="N", help="requests a pod serves at once (64)")
+    serving.add_argument(
+        "--threads",
+        type=int,
+        metavar="N",
+        help="requests a pod serves at once (what the load needs)",
+    )
     serving.add_argument("--parallelism", type=float, metavar="N", help="cores one request can use (1)")
     serving.add_argument(
         "--batch", metavar="N,…", help="batches of up to N: 8,gamma=5ms,delta=1ms,epsilon=10ms,eta=2ms"

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+
+import numpy as np
 
 from autoscaler.simulate.arrivals import Arrivals
 from autoscaler.simulate.cluster import Cluster
 from autoscaler.simulate.controllers.base import Controller, Count, Order, Size
+from autoscaler.simulate.controllers.ideal import Ideal
 from autoscaler.simulate.fleet import SimulatedFleet
-from autoscaler.simulate.scenario import WARM_UP_S, Scenario
+from autoscaler.simulate.load import Load
+from autoscaler.simulate.scenario import WARM_UP_S, Scenario, Serving
 from autoscaler.simulate.scores import Scores, score
 from autoscaler.simulate.service import Tokens
 from autoscaler.simulate.visible import Seen, Visibility
@@ -23,7 +27,9 @@ Watch = Callable[[list[Seen], list[Order], Cluster], None]
 def run(scenario: Scenario, controller: Controller, seed: int, *, watch: Watch | None = None) -> Scores:
     """Scores of one run; `watch` sees every tick. The same arguments give the same scores to the bit (but `wall_s`)."""
     began = time.perf_counter()
-    scenario = settled(scenario, controller)
+    scenario = replace(scenario, serving=settled(scenario.serving, scenario.loads))
+    if isinstance(controller, Ideal):
+        scenario = replace(scenario, actuation=0.0)
     serving, end = scenario.serving, scenario.duration
     fleets = []
     for number, load in enumerate(scenario.loads):
@@ -56,18 +62,16 @@ def run(scenario: Scenario, controller: Controller, seed: int, *, watch: Watch |
     return score(cluster, used=used, end=end, wall=time.perf_counter() - began)
 
 
-def settled(scenario: Scenario, controller: Controller) -> Scenario:
-    """Ideal information acts at once; the mean of a service in tokens comes from the load."""
-    if controller.tick is not None and type(controller).__name__ == "Ideal":
-        scenario = replace(scenario, actuation=0.0)
-    service = scenario.serving.service
-    if isinstance(service, Tokens):
-        tokens = scenario.loads[0].tokens
-        if tokens is None:
-            raise ValueError("service tokens:… needs a load with tokens (--load-format requests)")
-        typical = (float(tokens[:, 0].mean()), float(tokens[:, 1].mean()))
-        scenario = replace(scenario, serving=replace(scenario.serving, service=replace(service, typical=typical)))
-    return scenario
+def settled(serving: Serving, loads: Sequence[Load]) -> Serving:
+    """The mean of a service in tokens comes from the load."""
+    service = serving.service
+    if not isinstance(service, Tokens):
+        return serving
+    if any(load.tokens is None for load in loads):
+        raise ValueError("service tokens:… needs a load with tokens (--load-format requests)")
+    tokens = np.concatenate([load.tokens for load in loads if load.tokens is not None])
+    typical = (float(tokens[:, 0].mean()), float(tokens[:, 1].mean()))
+    return replace(serving, service=replace(service, typical=typical))
 
 
 def carry_out(orders: list[Order], cluster: Cluster) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ from autoscaler.model.policy import PolicySpec
 from autoscaler.model.quantity import parse_duration, parse_share
 from autoscaler.simulate import service
 from autoscaler.simulate.batch import Result, Run, many
+from autoscaler.simulate.engine import settled
 from autoscaler.simulate.faro import POLICIES
 from autoscaler.simulate.faro import TARGET_S as FARO_TARGET
 from autoscaler.simulate.faro_path import QUEUE_LIMIT as FARO_QUEUE
@@ -39,7 +42,7 @@ def carry_out(args: argparse.Namespace, defaults: Mapping[str, Any]) -> int:
     seeds = int(given["seeds"])
     if seeds < 1:
         raise ValueError("--seeds must be at least 1")
-    faro = as_published(scenario)
+    faro = as_published(scenario, given)
     theirs = [name for name in controllers if faro and name.partition(":")[0] in POLICIES]
     if theirs:
         print(f"{', '.join(theirs)}: through Faro's own router, queue and workers", file=sys.stderr)
@@ -134,6 +137,9 @@ def build(given: Mapping[str, Any], policy: PolicySpec | None) -> Scenario:
     loads = load_all(given)
     arrivals = str(given["arrivals"])
     serving = build_serving(given, limited=given["load_format"] == "faro" or arrivals == "faro")
+    if given["mean_erlang"] is not None:
+        loads = scaled(loads, serving, float(given["mean_erlang"]))
+    serving = replace(settled(serving, loads), threads=serving.threads or enough_threads(loads, serving, given["pods"]))
     latency = policy.objective.latency if policy is not None else None
     slo = _time(given["slo"], "--slo") if given["slo"] is not None else (latency.target if latency else 0.72)
     within = parse_share(given["within"]) if given["within"] is not None else (latency.within if latency else 0.995)
@@ -161,21 +167,25 @@ def build(given: Mapping[str, Any], policy: PolicySpec | None) -> Scenario:
             raise ValueError(f"{flag} must be above zero")
     if not 0.0 < scenario.within < 1.0:
         raise ValueError("--within must be a share between 0 and 100%")
-    if scenario.pods < 1 or serving.threads < 1 or serving.parallelism <= 0:
-        raise ValueError("--pods, --threads and --parallelism must be at least 1")
+    if scenario.pods < 1 or serving.parallelism <= 0:
+        raise ValueError("--pods must be at least 1 and --parallelism above zero")
     if scenario.cpus is not None and scenario.room is not None:
         raise ValueError("--cpus and --room are two kinds of cluster: give one of them")
-    if given["mean_erlang"] is not None:
-        scenario = scaled(scenario, float(given["mean_erlang"]))
     return scenario
 
 
-def as_published(scenario: Scenario) -> bool:
+_SERVER_FLAGS = ("service", "threads", "parallelism", "balance", "queue_limit", "batch")
+
+
+def as_published(scenario: Scenario, given: Mapping[str, Any]) -> bool:
     """Whether nothing differs from Faro's published experiment, so that its policies can run on its own path."""
     return (
         scenario.arrivals == "faro"
         and scenario.cpus is not None
-        and scenario.serving == Serving(queue_limit=FARO_QUEUE)
+        and all(
+            given[name] is None for name in ("service", "threads", "parallelism", "balance", "queue_limit", "batch")
+        )
+        and scenario.serving.wait.mean == 0.0
         and scenario.target == FARO_TARGET
         and scenario.length is None
         and scenario.budget is None
@@ -183,16 +193,21 @@ def as_published(scenario: Scenario) -> bool:
     )
 
 
-def scaled(scenario: Scenario, cores: float) -> Scenario:
-    """All rates by one factor, so that their work is `cores` on average."""
-    from dataclasses import replace
+def enough_threads(loads: Sequence[Load], serving: Serving, pods: Any) -> int:
+    """Half more than the busiest minute of any workload keeps busy in each of its pods, at least 8."""
+    held = serving.service.mean / serving.parallelism + serving.wait.mean
+    busiest = max(load.peak_rate() for load in loads) * held / max(1, int(pods))
+    return max(8, min(1024, math.ceil(1.5 * busiest)))
 
+
+def scaled(loads: tuple[Load, ...], serving: Serving, cores: float) -> tuple[Load, ...]:
+    """All rates by one factor, so that their work is `cores` on average."""
     if cores <= 0:
         raise ValueError("--mean-erlang must be above zero")
-    now = sum(load.mean_rate() for load in scenario.loads) * scenario.serving.service.mean
+    now = sum(load.mean_rate() for load in loads) * serving.service.mean
     if now <= 0:
         raise ValueError("--mean-erlang can't scale a load without requests")
-    return replace(scenario, loads=tuple(load.scaled(cores / now) for load in scenario.loads))
+    return tuple(load.scaled(cores / now) for load in loads)
 
 
 def load_all(given: Mapping[str, Any]) -> tuple[Load, ...]:
@@ -223,14 +238,20 @@ def build_serving(given: Mapping[str, Any], *, limited: bool) -> Serving:
     return Serving(
         service=service.parse(str(given["service"])) if given["service"] is not None else cost,
         wait=service.Fixed(delta) if delta else service.parse(str(given["wait"])),
-        threads=int(given["threads"]),
-        parallelism=float(given["parallelism"]),
-        balance=str(given["balance"]),
+        threads=0 if given["threads"] is None else _threads(given["threads"]),
+        parallelism=1.0 if given["parallelism"] is None else float(given["parallelism"]),
+        balance=str(given["balance"] or "shared"),
         queue_limit=int(limit) if limit is not None else (FARO_QUEUE if limited else 1_000_000),
         batch=batch,
         batch_cpu=epsilon,
         batch_wait=eta,
     )
+
+
+def _threads(value: Any) -> int:
+    if int(value) < 1:
+        raise ValueError("--threads must be at least 1")
+    return int(value)
 
 
 def _batch(text: Any) -> tuple[int, float | None, float, float, float]:

@@ -36,6 +36,16 @@ class Load:
         count = np.searchsorted(self.times, end) - np.searchsorted(self.times, begin)
         return float(count) / max(end - begin, 1e-9)
 
+    def peak_rate(self) -> float:
+        """Requests per second in the busiest minute."""
+        if self.rates is not None:
+            width = max(1, round(60.0 / self.step))
+            whole = len(self.rates) // width * width
+            rows = self.rates[:whole].reshape(-1, width) if whole else self.rates[None, :]
+            return float(rows.mean(axis=1).max()) if self.rates.size else 0.0
+        assert self.times is not None
+        return float(np.bincount((self.times / 60.0).astype(np.int64)).max()) / 60.0 if len(self.times) else 0.0
+
     def scaled(self, factor: float) -> Load:
         """Rates times `factor`; requests themselves can't be scaled."""
         if self.rates is None:

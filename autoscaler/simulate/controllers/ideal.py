@@ -15,6 +15,7 @@ from autoscaler.simulate.visible import Seen
 
 AHEAD_S = 5.0
 BETA = 1.0
+DRAIN_S = 1.0
 
 
 class Ideal:
@@ -38,7 +39,7 @@ class Ideal:
         for one in seen:
             load = cluster.fleets[one.workload].coming(AHEAD_S) / AHEAD_S
             backlog = max(0.0, one.in_flight - load) * self._mean
-            burned.append(load + backlog / AHEAD_S)
+            burned.append(load + backlog / DRAIN_S)
             spare.append(BETA * math.sqrt(load))
         wants = [sum(parts) for parts in zip(burned, spare, strict=True)]
         if self._scenario.capacity is not None:
