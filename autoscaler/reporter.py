@@ -17,6 +17,7 @@ from autoscaler.act.ports import Result
 from autoscaler.act.sizes import changes, overlay, spell
 from autoscaler.decide.history import History, compact, restore
 from autoscaler.kube.events import EventWriter, Occurrence, Regarding
+from autoscaler.kube.lasting import LearnedSizes
 from autoscaler.kube.report import refused_status, status_of
 from autoscaler.kube.status import StatusWriter
 from autoscaler.loop import Tick
@@ -46,12 +47,14 @@ class Reporter:
         self._parts = parts
         self.events = EventWriter(parts.client, instance)
         self.statuses = StatusWriter(parts.client)
+        self.sizes = LearnedSizes(parts.client)
         self._heard: dict[tuple[WorkloadRef, Code], float] = {}
 
     async def run(self) -> None:
         """Write until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self.events.run(), name="write events")
+            tasks.create_task(self.sizes.run(), name="write learned sizes")
             if self._parts.resources is not None:
                 tasks.create_task(self.statuses.run(), name="write statuses")
 
@@ -64,6 +67,9 @@ class Reporter:
     def tell(self, tick: Tick, histories: Mapping[WorkloadRef, History], files: Policies) -> None:
         """Take note of one tick."""
         subjects = {subject.view.ref: subject for subject in tick.seen.subjects}
+        for subject in tick.seen.subjects:
+            if subject.policy.spec.mode is Mode.AUTO:
+                self.sizes.see(subject.view, subject.policy, tick.seen.at)
         by_workload: dict[WorkloadRef, list[Sent]] = {}
         for one in tick.sent:
             by_workload.setdefault(one.action.workload, []).append(one)

@@ -29,7 +29,6 @@ _DNS_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 NO_EFFECT: Mapping[str, str] = {
     "horizontal.behavior": "replicas follow the wish without windows, rates or tolerance of their own",
     "vertical.memory": "memory stays as it is",
-    "vertical.template": "the learned size is not written to the workload",
 }
 """Fields that are accepted and have no effect yet, with what happens instead. The one table; kept true by its test."""
 
