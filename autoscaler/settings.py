@@ -291,7 +291,7 @@ def _dest(path: Sequence[str]) -> str:
 
 
 def _metavar(leaf: Leaf) -> str:
-    kinds = {Duration: "TIME", CpuAmount: "CPU", ExistingFile: "FILE"}
+    kinds: dict[Any, str] = {Duration: "TIME", CpuAmount: "CPU", ExistingFile: "FILE"}
     last = leaf.path[-1]
     if "file" in last or last in ("policy", "kubeconfig"):
         return "FILE"

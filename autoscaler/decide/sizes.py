@@ -45,6 +45,8 @@ def resized(pod: Pod, now: Resources, size: int, controls: Controls, share: floa
         return "the container has neither a CPU request nor a limit"
     if pod.qos is Qos.GUARANTEED and controls is not Controls.BOTH:
         return f"a Guaranteed pod's requests and limits move together: controls {controls} can't"
+    wanted_request: int | None
+    wanted_limit: int | None
     if controls is Controls.REQUESTS:
         wanted_request, wanted_limit = size, limit
         if limit is not None and size > limit:

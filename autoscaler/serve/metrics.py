@@ -92,8 +92,8 @@ class OwnMetrics:
         self._known = now
         self.workloads.set(len(now))
         self.holds.clear()
-        for code, count in held.items():
-            self.holds.labels(code).set(count)
+        for name, count in held.items():
+            self.holds.labels(name).set(count)
 
     def sent(self, action: object, result: str) -> None:
         self.requests.labels(kind_of(action), result).inc()
