@@ -1,7 +1,7 @@
 """A size in millicores or bytes as legal resources of one container, holding only the keys that change.
 
-Rules of the API server (QoS never changes, requests never exceed limits, no side is ever removed): a Guaranteed pod's two
-sides move together; a Burstable pod keeps its share of request in limit and never becomes Guaranteed by it.
+Rules of the API server (QoS never changes, requests never exceed limits, no side is ever removed): a Guaranteed pod's
+two sides move together; a Burstable pod keeps its share of request in limit and never becomes Guaranteed by it.
 """
 
 from __future__ import annotations

@@ -19,8 +19,8 @@ LARGE = 1.6
 def need(rho: float, work: float, target: float, share: float, parallelism: float = 1.0) -> float:
     """Cores for a load of ``rho`` cores on **one** queue.
 
-    ``work``: CPU-seconds per request; ``target``: seconds; ``share``: requests that may miss; ``parallelism``: cores one
-    request can use at once. Never less than ``rho``, nor than ``alone``.
+    ``work``: CPU-seconds per request; ``target``: seconds; ``share``: requests that may miss; ``parallelism``: cores
+    one request can use at once. Never less than ``rho``, nor than ``alone``.
     """
     low = max(rho, alone(work, target))
     own = LARGE * work

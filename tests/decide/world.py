@@ -105,8 +105,8 @@ def ledger(cpu: int = 32_000, committed: int = 1000, nodes: int = 1, **more: Any
     names = [f"n{i + 1}" for i in range(nodes)]
     fields: dict[str, Any] = {
         "nodes": {name: Node(name, cpu, 64 * GI) for name in names},
-        "committed_cpu": {name: committed for name in names},
-        "committed_memory": {name: 4 * GI for name in names},
+        "committed_cpu": dict.fromkeys(names, committed),
+        "committed_memory": dict.fromkeys(names, 4 * GI),
     }
     return Ledger(**{**fields, **more})
 
