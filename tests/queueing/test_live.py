@@ -3,7 +3,7 @@
 import random
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autoscaler.queueing.live import ServingPods
@@ -150,6 +150,7 @@ requests = st.lists(
 )
 
 
+@settings(deadline=None)
 @given(
     requests,
     st.sampled_from(sorted(BALANCING)),
@@ -182,6 +183,7 @@ def test_nothing_is_lost_and_the_quota_is_never_exceeded(load, balance, threads,
         assert sum(pod.cpu_seconds for pod in serving.pods.values()) == pytest.approx(total, abs=1e-6)
 
 
+@settings(deadline=None)
 @given(requests, st.lists(st.floats(0.0, 3.0), max_size=6))
 def test_looking_in_between_changes_nothing(load, stops):
     def ends(stops):

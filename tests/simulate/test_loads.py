@@ -89,6 +89,7 @@ def test_a_generated_load_takes_its_own_names_only() -> None:
 rates = st.lists(st.integers(0, 8), min_size=1, max_size=30)
 
 
+@settings(deadline=None)
 @given(rates, st.sampled_from(["uniform", "exact", "faro"]), st.sampled_from([1.0, 60.0]), st.integers(0, 5))
 def test_arrivals_have_exactly_the_loads_number_and_are_in_order(
     counts: list[int], process: str, step: float, seed: int
@@ -104,7 +105,7 @@ def test_arrivals_have_exactly_the_loads_number_and_are_in_order(
     assert all(len(span.works) == len(span.waits) == len(span.times) for span in spans)
 
 
-@settings(max_examples=20)
+@settings(max_examples=20, deadline=None)
 @given(rates, st.integers(0, 5))
 def test_looking_ahead_changes_nothing(counts: list[int], seed: int) -> None:
     def drawn(peek: bool) -> list[float]:
