@@ -54,6 +54,7 @@ async def _serve(settings: Settings, args: argparse.Namespace, pod: str, environ
     from autoscaler.observe.cluster import ClusterObserver, Scope
     from autoscaler.observe.scrape import ScrapeSource
     from autoscaler.parts import container_of_preset
+    from autoscaler.reload import Reloading
     from autoscaler.serve.http import serving
     from autoscaler.sidecar.process import Place, Sidecar, Sources
 
@@ -76,6 +77,7 @@ async def _serve(settings: Settings, args: argparse.Namespace, pod: str, environ
         sidecar = Sidecar(
             client, observer, Sources(own, everyone), Clock(), place, policy,
             interval=settings.interval, dry_run=settings.dry_run,
+            file=Reloading(settings.policy, lambda: _read(settings, namespace), policy),
         )  # fmt: skip
         stop = asyncio.Event()
         for name in (signal.SIGTERM, signal.SIGINT):
@@ -89,21 +91,24 @@ async def _serve(settings: Settings, args: argparse.Namespace, pod: str, environ
 
 
 def _policy(settings: Settings, namespace: str) -> Policy:
-    """The one policy of the file; it is about the pod's own namespace, whatever it says when it says nothing."""
-    from autoscaler.observe.policy_files import PolicyError
-    from autoscaler.observe.policy_files import load as load_policies
-
     if not settings.policy:
         raise Wrong("--policy is missing; name the file with this workload's InferenceAutoscaler")
     try:
-        found = load_policies(settings.policy, namespace)
-    except PolicyError as error:
-        raise Wrong(*error.lines) from None
+        return _read(settings, namespace)
+    except ValueError as error:
+        raise Wrong(*str(error).splitlines()) from None
+
+
+def _read(settings: Settings, namespace: str) -> Policy:
+    """The one policy of the file; it is about the pod's own namespace. Raises ValueError, a line for each mistake."""
+    from autoscaler.observe import policy_files
+
+    found = policy_files.load(settings.policy, namespace)
     if len(found.policies) != 1:
-        raise Wrong(f"--policy: a sidecar obeys one InferenceAutoscaler, here are {len(found.policies)}; keep one")
+        raise ValueError(f"--policy: a sidecar obeys one InferenceAutoscaler, here are {len(found.policies)}; keep one")
     (policy,) = found.policies
     if policy.ref.namespace != namespace:
-        raise Wrong(
+        raise ValueError(
             f"{policy.origin}: metadata.namespace: {policy.ref.namespace} is not the pod's namespace {namespace}; "
             "drop the field or correct it"
         )

@@ -146,7 +146,7 @@ class PublishedBounds:
                     self._unreadable = str(wrong)
         return found
 
-    async def publish(self, bounds: Bounds) -> None:
+    async def publish(self, bounds: Bounds, *, deadline: float = 3.0) -> None:
         """Write what differs from what is there. Never raises for the server's sake: it is tried again next time."""
         there = {pod: text for config in self._store.items.values() for pod, text in (config.data or {}).items()}
         wanted = {pod: str(bound) for pod, bound in bounds.items()}
@@ -157,13 +157,13 @@ class PublishedBounds:
         path = object_path("v1", "configmaps", self._namespace, self._name)
         try:
             answer = await self._client.request(
-                "PATCH", path, body={"data": change}, content_type=MERGE, repeatable=True
+                "PATCH", path, body={"data": change}, content_type=MERGE, deadline=deadline, repeatable=True
             )  # fmt: skip
             if answer.status == 404:
                 meta = {"name": self._name, "namespace": self._namespace}
                 body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": wanted}
                 answer = await self._client.request(
-                    "POST", collection_path("v1", "configmaps", self._namespace), body=body
+                    "POST", collection_path("v1", "configmaps", self._namespace), body=body, deadline=deadline
                 )
             answer.expect(f"publish the bounds in {self._namespace}/{self._name}")
         except KubeError as error:

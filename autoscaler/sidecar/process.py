@@ -22,6 +22,7 @@ from autoscaler.narrate import Narrator
 from autoscaler.observe.cluster import ClusterObserver
 from autoscaler.observe.policy_files import Policies
 from autoscaler.observe.ports import MetricSource
+from autoscaler.reload import Reloading
 from autoscaler.serve.health import Health
 from autoscaler.serve.metrics import OwnMetrics
 from autoscaler.sidecar.bounds import PublishedBounds, bounds_of, within
@@ -30,6 +31,10 @@ from autoscaler.sidecar.own import OwnPod
 LOG = logging.getLogger("autoscaler.sidecar")
 LEAD_S: Final = 5.0
 """How often the leader looks at all siblings. Sizes follow every ``interval``, replicas needn't be faster than this."""
+RELOAD_S: Final = 2.0
+"""How often the policy's file is looked at."""
+WRITE_S: Final = 3.0
+"""Deadline of a leader's write: what was sent while leading has arrived or died before another can lead."""
 SYNC_S: Final = 30.0
 STUCK_S: Final = 60.0
 
@@ -58,17 +63,20 @@ def scaling_only(plan: Plan) -> Plan:
 
 
 class Sidecar:
-    """``run`` until ``stop`` is set. ``interval``: seconds between two looks at the own pod."""
+    """``run`` until ``stop`` is set. ``interval``: seconds between two looks at the own pod. ``file``: where the policy
+    is from; a change of it is obeyed, an invalid one is told and the last good one stays."""
 
     def __init__(
         self, client: KubeClient, observer: ClusterObserver, sources: Sources, clock: Clock, place: Place,
         policy: Policy, *, interval: float = 1.0, lead_s: float = LEAD_S, dry_run: bool = False,
+        file: Reloading[Policy] | None = None,
     ) -> None:  # fmt: skip
         self.place, self.policy = place, policy
         self.health, self.metrics = Health(), OwnMetrics()
         self._observer, self._sources, self._clock = observer, sources, clock
         self._interval, self._lead_s, self._dry_run = interval, lead_s, dry_run
-        self._client = client
+        self._client, self._file = client, file
+        self._looked_at = clock.now()
         name = f"inference-autoscaler-{policy.ref.name}"
         self.bounds = PublishedBounds(client, place.namespace, name)
         self.leadership = Leadership(client, place.namespace, name, place.identity)
@@ -118,7 +126,21 @@ class Sidecar:
             except TimeoutError:
                 continue
 
+    async def _reload(self) -> None:
+        if self._file is None or self._clock.now() - self._looked_at < RELOAD_S:
+            return
+        self._looked_at = self._clock.now()
+        if not await asyncio.to_thread(self._file.look):
+            return
+        for problem in self._file.problems:
+            LOG.error("the changed policy is invalid, the last good one stays", extra={"fields": {"why": problem}})
+        self.health.say("policy", not self._file.problems, "; ".join(self._file.problems) or "loaded", needed=False)
+        if not self._file.problems and self._file.value.ref == self.policy.ref:
+            self.policy = self._file.value
+            LOG.info("policy reloaded", extra={"fields": {"origin": self.policy.origin}})
+
     async def _tick(self) -> None:
+        await self._reload()
         narrow = within(self.policy, self.bounds.now().get(self.place.pod))
         if self.own.policies.policies != (narrow,):
             self.own.policies = Policies((narrow,))
@@ -147,7 +169,7 @@ class Sidecar:
 
     async def _lead(self) -> None:
         """Until the leadership is lost or the program ends: replicas, and bounds for every sibling."""
-        applier = self._applier(ApiSink(self._client, valid=self.leadership.valid))
+        applier = self._applier(ApiSink(self._client, valid=self.leadership.valid, deadline=WRITE_S))
         loop = ControlLoop(self._observer, self._sources.all, applier, self._clock)
         narrator = Narrator()
         while True:
@@ -166,7 +188,7 @@ class Sidecar:
         (subject,) = seen.subjects
         plan = plans[subject.view.ref]
         if self.leadership.valid():
-            await self.bounds.publish(bounds_of(plan, self.policy, subject.view.pods))
+            await self.bounds.publish(bounds_of(plan, self.policy, subject.view.pods), deadline=WRITE_S)
         sending: Sending = await loop.applier.send([scaling_only(plan)], seen)
         for one in sending.sent:
             if one.outcome.body is not None:

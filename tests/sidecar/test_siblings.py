@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -20,6 +21,7 @@ from autoscaler.model.policy import Policy, PolicySpec
 from autoscaler.model.workload import WorkloadRef
 from autoscaler.observe.cluster import ClusterObserver, Scope
 from autoscaler.observe.scrape import ScrapeSource
+from autoscaler.reload import Reloading
 from autoscaler.sidecar.process import Place, Sidecar, Sources
 from tests.manifests.test_overlays import of, rules
 
@@ -89,9 +91,14 @@ class Pods:
             policy = Policy(ref=WorkloadRef("serving", "resnet"), spec=PolicySpec.model_validate(SPEC))
             clock = Clock(self.cluster.plane.timeline.wall())
             place = Place("serving", pod, f"{pod}_1")
-            sidecar = Sidecar(client, observer, Sources(own, everyone), clock, place, policy)
+            file: Reloading[Policy] = Reloading([self.folder / "policy.json"], self.read, policy)
+            sidecar = Sidecar(client, observer, Sources(own, everyone), clock, place, policy, file=file)
             self.running[pod] = (sidecar, *self.running[pod][1:])
             await sidecar.run(stop)
+
+    def read(self) -> Policy:
+        spec = json.loads((self.folder / "policy.json").read_text())
+        return Policy(ref=WorkloadRef("serving", "resnet"), spec=PolicySpec.model_validate(spec))
 
     async def end(self, pod: str) -> None:
         _, stop, task = self.running.pop(pod)
@@ -187,3 +194,18 @@ async def test_the_used_rights_are_those_of_the_role(tmp_path: Path) -> None:
             for resource in rule["resources"]
         }  # fmt: skip
         assert used == granted
+
+
+@pytest.mark.looptime
+async def test_a_changed_policy_is_obeyed_and_an_invalid_one_is_not(tmp_path: Path) -> None:
+    async with serving(tmp_path, 80.0) as pods:
+        await asyncio.sleep(20)
+        assert min(pods.milli()) > 800
+        (tmp_path / "policy.json").write_text(json.dumps({**SPEC, "horizontal": {"minReplicas": 0}}))
+        await asyncio.sleep(10)
+        assert min(pods.milli()) > 800
+        assert pods.replicas() == 2
+        small = {"container": "server", "cpu": {"min": "200m", "max": "800m"}}
+        (tmp_path / "policy.json").write_text(json.dumps({**SPEC, "vertical": small}))
+        await asyncio.sleep(150)
+        assert max(pods.milli()) <= 800
