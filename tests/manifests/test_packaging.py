@@ -14,6 +14,9 @@ from packaging.markers import default_environment
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from autoscaler.cli import COMMANDS
+from autoscaler.observe import policy_files
+
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 LOCKS = {
@@ -98,3 +101,28 @@ def test_make_knows_its_targets(target: str) -> None:
         ["make", "--dry-run", target], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
     )
     assert done.returncode == 0, done.stderr
+
+
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_pages_policies_are_read_and_their_links_lead_somewhere(page: Path, tmp_path: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    for number, block in enumerate(re.findall(r"```yaml\n(.*?)```", text, re.S)):
+        if "kind: InferenceAutoscaler" in block:
+            file = tmp_path / f"{number}.yaml"
+            file.write_text(block, encoding="utf-8")
+            assert policy_files.load([file]).policies
+    for link in re.findall(r"\]\((?!https?:|#)([^)#]+)", text):
+        assert (page.parent / link).exists(), f"{page.name} points to {link}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_pages_commands_are_there(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    for block in re.findall(r"```(?:console|sh|bash)\n(.*?)```", text, re.S):
+        for command in re.findall(r"(?:\.venv/bin/|^\$ )autoscaler ([a-z]+)", block, re.M):
+            assert command in COMMANDS, f"{page.name}: autoscaler {command}"
+        for target in re.findall(r"^\$ make ([a-z-]+)", block, re.M):
+            assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M), target
