@@ -6,6 +6,8 @@ edges and a sum over minutes isn't. Frozen while throttled hard, without traffic
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import msgspec
 
 from autoscaler.decide.history import Cost
@@ -15,35 +17,63 @@ MEMORY = 300.0
 """Seconds after which a sample weighs 1/e."""
 THROTTLED = 0.7
 """Above this share of throttled periods a sample says more about the quota than about the request."""
+KEPT = 90.0
+"""Seconds of completions that are kept: more than any CPU sample is old and long."""
 FEWEST = 3.0
 """Completions a sample must have to count."""
 
 
 def learn(past: Cost, signals: Signals, completed: float, now: float, template: str, settled: bool) -> Cost:
     """Take in the newest CPU sample. ``completed``: requests finished since the last tick; ``settled``: no pod of those
-    that serve is younger than a minute."""
+    that serve is younger than a minute.
+
+    The sample is of a while ago: it is set against the requests that were finished over its own span, not until now.
+    """
     if past.template and template and template != past.template:
         past = Cost(work=past.work, template=template)  # the old figure is the best guess for the new template
+    counted = _count(past.counted, completed, now)
     cpu = signals.cpu
-    pending = past.pending + completed
     if isinstance(cpu, Absent):
-        return past if completed <= 0.0 else msgspec.structs.replace(past, pending=pending)
+        return msgspec.structs.replace(past, counted=counted)
     sampled_at = now - cpu.age_s
     if past.sampled_at >= 0.0 and sampled_at - past.sampled_at < 1.0:
-        return past if completed <= 0.0 else msgspec.structs.replace(past, pending=pending)
+        return msgspec.structs.replace(past, counted=counted)
     span = sampled_at - past.sampled_at if past.sampled_at >= 0.0 else (cpu.window_s or 15.0)
+    done = _until(counted, sampled_at) - _until(counted, sampled_at - span)
     if past.sampled_at < 0.0 and isinstance(signals.requests, Measured):
-        pending = signals.requests.value * span
+        done = signals.requests.value * span
     throttled = signals.throttled.value if isinstance(signals.throttled, Measured) else 0.0
     known = past.work > 0.0
     frozen = known and (throttled > THROTTLED or not settled)
-    if frozen or pending < FEWEST or cpu.value <= 0.0 or span > 120.0:
-        keep = 0.0 if span > 120.0 or pending >= FEWEST else pending
-        # Too few requests: the CPU they took is waited for too, so keep counting both only when nothing is lost.
-        return msgspec.structs.replace(past, pending=keep if frozen else 0.0, sampled_at=sampled_at, template=template)
+    if frozen or done < FEWEST or cpu.value <= 0.0 or span > 120.0:
+        if not frozen and done < FEWEST and span <= 120.0 and past.sampled_at >= 0.0:
+            return msgspec.structs.replace(past, counted=counted)  # too few to tell: the next sample covers them too
+        return msgspec.structs.replace(past, counted=counted, sampled_at=sampled_at, template=template)
     fade = max(0.0, 1.0 - span / MEMORY)
-    total, done = past.cpu * fade + cpu.value * span, past.done * fade + pending
-    return Cost(work=total / done, cpu=total, done=done, sampled_at=sampled_at, template=template or past.template)
+    total, sum_done = past.cpu * fade + cpu.value * span, past.done * fade + done
+    return Cost(
+        work=total / sum_done, cpu=total, done=sum_done, counted=counted, sampled_at=sampled_at,
+        template=template or past.template,
+    )  # fmt: skip
+
+
+def _count(counted: tuple[tuple[float, float], ...], completed: float, now: float) -> tuple[tuple[float, float], ...]:
+    """One more entry, at most one a second; what is older than any sample goes."""
+    total = (counted[-1][1] if counted else 0.0) + completed
+    if len(counted) > 1 and now - counted[-2][0] < 1.0:
+        return (*counted[:-1], (now, total))
+    first = next((place for place, (at, _) in enumerate(counted) if at > now - KEPT), len(counted))
+    return (*counted[max(0, first - 1) :], (now, total))
+
+
+def _until(counted: tuple[tuple[float, float], ...], at: float) -> float:
+    """Completions until ``at``, linear between two ticks; before the first and after the last as there."""
+    if not counted or at <= counted[0][0]:
+        return counted[0][1] if counted else 0.0
+    for (begin, low), (end, high) in pairwise(counted):
+        if at <= end:
+            return low + (high - low) * (at - begin) / (end - begin)
+    return counted[-1][1]
 
 
 def completed(signals: Signals, elapsed: float) -> float:

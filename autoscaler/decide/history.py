@@ -46,8 +46,8 @@ class Cost(msgspec.Struct, frozen=True):
     work: float = UNKNOWN
     cpu: float = 0.0
     done: float = 0.0
-    pending: float = 0.0
-    """Completions since the last CPU sample."""
+    counted: tuple[tuple[float, float], ...] = ()
+    """(time, completions until then): what a CPU sample of a while ago is compared with."""
     sampled_at: float = UNKNOWN
     template: str = ""
 

@@ -28,9 +28,11 @@ def wish(case: Case, grant: Grant) -> int | None:
     count = case.stand.count
     coming = len(case.stand.starting)
     wished = scale.desired
-    if grant.short > 0.0 and want.cpu > case.stand.have:
+    # What drains the backlog is not asked of replicas: it will be gone before they have started.
+    short = grant.short - case.demand.drain * 1000.0
+    if short > 0.0 and want.cpu > case.stand.have:
         each = max(1, max(grant.cpu.values(), default=case.high))
         born = case.view.template.cpu if case.view.template is not None and case.view.template.cpu else each
-        more = ceil((grant.short - 1e-6) / max(1, min(max(each, born), case.high)))
+        more = ceil((short - 1e-6) / max(1, min(max(each, born), case.high)))
         wished = max(scale.desired, count + max(coming, more))
     return max(least, min(most, wished)) if scale.desired else None

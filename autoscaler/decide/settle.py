@@ -13,6 +13,8 @@ from autoscaler.model.plan import Action, Grant, Plan, Resize, Revert, Scale
 from autoscaler.model.reason import Code, Reason, because
 from autoscaler.model.workload import Attempt, ResizeState, Resources
 
+HOLDING = frozenset({Code.STEADY, Code.STARTING, Code.NO_SIGNAL, Code.STALE, Code.NOT_CPU_BOUND, Code.TOLERANCE})
+"""Reasons for leaving the whole as it is; a pod that grows nevertheless is one that was born small."""
 UNGRANTED = frozenset({ResizeState.DEFERRED, ResizeState.INFEASIBLE, ResizeState.TIMED_OUT})
 
 
@@ -45,7 +47,10 @@ def settle(case: Case, grant: Grant, now: float) -> tuple[Plan, History]:
         if isinstance(after, str):
             holds.append(because(Code.UNSUPPORTED, why=after))
         elif not unchanged(after):
-            action = Resize(case.ref, member.pod, member.container.name, member.container.desired, after, want.reason)
+            reason = want.reason
+            if size > member.size and reason.code in HOLDING:
+                reason = because(Code.NEW_POD, have=member.size, wanted=size)
+            action = Resize(case.ref, member.pod, member.container.name, member.container.desired, after, reason)
             (shrinks if size < member.size else grows).append(action)
     scaling = _scale(case, grant)
     actions = (*reverts, *shrinks, *grows, *scaling)

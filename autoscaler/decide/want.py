@@ -127,11 +127,23 @@ def _sized(case: Case, total: float, reason: Reason, holds: list[Reason], now: f
 
 def _as_is(case: Case, reason: Reason, holds: list[Reason], lend: float | None = None) -> Want:
     stand = case.stand
-    pods = {member.pod.uid: max(case.low, min(case.high, member.size)) for member in stand.serving}
+    born = _born(case)
+    pods = {member.pod.uid: max(case.low, min(case.high, max(born, member.size))) for member in stand.serving}
+    total, floor = max(stand.have, sum(pods.values())), lend if lend is not None else stand.have
     return Want(
-        ref=case.ref, cpu=float(stand.have), floor=float(lend if lend is not None else stand.have), pods=pods,
-        replicas=None, reason=reason, demand=(case.demand.rho or 0.0) * 1000.0, holds=tuple(holds),
+        ref=case.ref, cpu=float(total), floor=float(floor), pods=pods, replicas=None,
+        reason=reason, demand=(case.demand.rho or 0.0) * 1000.0, holds=tuple(holds),
     )  # fmt: skip
+
+
+def _born(case: Case) -> int:
+    """What a pod that was born at the template's size gets at once: the size its peers were decided to have.
+
+    Balancing knows nothing of sizes, so one small pod among large ones misses while the whole looks idle. After a
+    rollout there are no such peers, and the new template is learned anew.
+    """
+    largest = max((member.size for member in case.stand.serving), default=0)
+    return min(case.past.sizes.learned, largest)
 
 
 def _urgent(case: Case, total: float) -> float:
