@@ -16,7 +16,7 @@ LOCK := $(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 -
 .PHONY: help setup bench-decisions bench-calibration bench-tick bench-watch bench-queries demo test lint types format crds lock clean
 
 help: ## Say what there is
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1|/' | column -t -s '|'
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' Makefile
 
 setup: $(READY) ## Build .venv from the lock file (done by every other target; skipped while the lock is unchanged)
 
