@@ -16,7 +16,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -32,7 +32,8 @@ from autoscaler.simulate.scenario import NO_WAIT, Scenario, Serving
 from autoscaler.simulate.scores import spread
 from autoscaler.simulate.service import Exponential, Fixed, Service
 
-CORES = 1.75  # of the two, beside the load generator that ran on the same machine
+CORES = 2.0  # of the machine
+NOT_MEASURED_S = 3.0  # at the start of each steady recording
 PHASES = 10  # the recordings don't say where a quota period began: the mean over ten places
 
 
@@ -141,11 +142,14 @@ def closed_forms(bench: Bench) -> Iterator[Line]:
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """Requests of one recording, in seconds: when sent, CPU of the worker and the wall time spent outside it."""
+    """Requests of one recording, in seconds: when sent, CPU of the worker, the wall time spent outside it, and how
+    long a thread takes to turn to the next request.
+    """
 
     sent: np.ndarray
     cpu: np.ndarray
     outside: float
+    handing_over: float
     threads: int
 
     @classmethod
@@ -154,7 +158,12 @@ class Recorded:
             rows = [{key: float(value) for key, value in row.items()} for row in csv.DictReader(file)]
         column = {key: np.array([row[key] for row in rows]) for key in rows[0]}
         outside = np.median(column["latency_ms"] - column["qwait_ms"] - column["svc_ms"])
-        return cls(column["t_send_s"], column["cpu_ms"] / 1e3, float(outside) / 1e3, threads)
+        held = 0.0
+        if threads == 1:  # where the recording shows how long the thread takes to turn to the next request
+            start = 1e3 * column["t_send_s"] + column["qwait_ms"]
+            gaps = (start[1:] - (start + column["svc_ms"])[:-1])[column["qwait_ms"][1:] > 1.0]
+            held = max(0.0, float(np.median(gaps))) / 1e3
+        return cls(column["t_send_s"], column["cpu_ms"] / 1e3, float(outside) / 1e3, held, threads)
 
     def served(
         self, limit: float, per_request: float, phase: float, later: tuple[float, float] | None = None
@@ -168,7 +177,7 @@ class Recorded:
         serving = ServingPods(threads=self.threads, parallelism=parallelism, balance="shared", keep_finished=True)
         serving.add_pod("server", at=0.0, limit=limit, cores=CORES)
         for sent, cpu in zip(self.sent + phase, self.cpu * parallelism, strict=True):
-            serving.offer(float(sent), float(cpu))
+            serving.offer(float(sent), float(cpu), self.handing_over)
         if later is not None:
             serving.set_limit("server", later[0], at=later[1] + phase)
         return serving
@@ -186,11 +195,20 @@ def steady(bench: Bench) -> Iterator[Line]:
         )
         figures = []
         for number in range(PHASES):
-            serving = recorded.served(limit, float(row["cpu_ms_per_req"]) / 1e3, 0.1 * number / PHASES)
+            phase = 0.1 * number / PHASES
+            serving = recorded.served(limit, float(row["cpu_ms_per_req"]) / 1e3, phase)
+            serving.advance(NOT_MEASURED_S + phase)
+            before = replace(serving.sample("server"))
+            serving.advance(float(recorded.sent[-1]) + phase)
+            pod = replace(serving.sample("server"))
             serving.advance(float(recorded.sent[-1]) + 60.0)
-            latency = [end - arrival + recorded.outside for _, arrival, end in serving.finished()]
-            pod = serving.sample("server")
-            figures.append((*np.percentile(latency, [50, 95]) * 1e3, pod.throttled_periods / max(1, pod.periods)))
+            latency = [
+                end - arrival + recorded.outside
+                for _, arrival, end in serving.finished()
+                if arrival >= NOT_MEASURED_S + phase
+            ]
+            share = (pod.throttled_periods - before.throttled_periods) / max(1, pod.periods - before.periods)
+            figures.append((*np.percentile(latency, [50, 95]) * 1e3, share))
         p50, p95, throttled = np.mean(figures, axis=0)
         allowed = 0.15 if load >= 0.5 else 0.40
         off50, off95 = p50 / float(row["p50_ms"]) - 1.0, p95 / float(row["p95_ms"]) - 1.0

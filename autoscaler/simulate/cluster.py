@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from autoscaler.simulate.fleet import SimulatedFleet
-from autoscaler.simulate.scenario import WARM_UP_S, Scenario
+from autoscaler.simulate.scenario import Scenario
 
 REVERSAL_S = 120.0
 LARGE_NODE = 64_000  # millicores, where nothing else is asked for
@@ -101,7 +101,7 @@ class Cluster:
         pod.desired = milli
         pod.asked_at = self.now
         pod.deferred = False
-        self.resizes += self.now >= WARM_UP_S
+        self.resizes += self.now >= self.scenario.warm_up
         self._recount()
         self._at(self.now + self.scenario.actuation, lambda: self._grant(pod))
         if freed and self.scenario.budget is not None:
@@ -126,7 +126,7 @@ class Cluster:
             return
         direction = 1 if after > before else -1
         at, last = self._last_change[workload]
-        if last == -direction and self.now - at < REVERSAL_S and self.now >= WARM_UP_S:
+        if last == -direction and self.now - at < REVERSAL_S and self.now >= self.scenario.warm_up:
             self.reversals += 1
         self._last_change[workload] = (self.now, direction)
 
@@ -159,7 +159,7 @@ class Cluster:
         self._sweep()
 
     def _pass(self, to: float) -> None:
-        since = max(self._counted_to, WARM_UP_S)
+        since = max(self._counted_to, self.scenario.warm_up)
         if to > since:
             self.core_seconds += (to - since) * self._milli / 1000.0
         self._counted_to = max(self._counted_to, to)
@@ -191,7 +191,7 @@ class Cluster:
             created_at=self.now,
         )
         self.pods[workload].append(pod)
-        self.started += self.now >= WARM_UP_S
+        self.started += self.now >= self.scenario.warm_up
         self._bind(pod, cold=cold)
         return pod
 

@@ -24,6 +24,7 @@ DEFAULTS: Mapping[str, Any] = {
     "actuation": "1.8s",
     "cold_start": "35s",
     "seeds": 1,
+    "warm_up": "5m",
 }
 
 
@@ -48,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--arrivals", choices=("poisson", "uniform", "exact", "faro"), help="how requests come within the rates"
     )
     serving = parser.add_argument_group("the servers")
-    serving.add_argument("--service", metavar="DIST", help="CPU a request needs: lognormal:150ms,0.4 | fixed:180ms | …")
+    serving.add_argument("--service", metavar="DIST", help="CPU a request needs: lognormal:150ms,0.4, fixed:180ms, …")
     serving.add_argument("--wait", metavar="DIST", help="time off the CPU after it, as fixed:20ms")
     serving.add_argument(
         "--threads",
@@ -83,6 +84,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     what.add_argument("--within", metavar="SHARE", help="share of requests within it (99.5%%, or the policy's)")
     what.add_argument("--policy", metavar="FILE", help="an InferenceAutoscaler for ours")
     what.add_argument("--seeds", type=int, metavar="N", help="runs of each controller (1)")
+    what.add_argument("--warm-up", metavar="TIME", help="not scored, except by minute (5m)")
     what.add_argument("--scenario", metavar="FILE", help="YAML with these flags as keys; flags given here go first")
     out = parser.add_argument_group("output")
     out.add_argument("--json", metavar="FILE", help="one object a controller and seed; - for stdout")

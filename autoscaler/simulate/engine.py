@@ -14,9 +14,9 @@ from autoscaler.simulate.controllers.base import Controller, Count, Order, Size
 from autoscaler.simulate.controllers.ideal import Ideal
 from autoscaler.simulate.fleet import SimulatedFleet
 from autoscaler.simulate.load import Load
-from autoscaler.simulate.scenario import WARM_UP_S, Scenario, Serving
+from autoscaler.simulate.scenario import Scenario, Serving
 from autoscaler.simulate.scores import Scores, score
-from autoscaler.simulate.service import Tokens
+from autoscaler.simulate.service import Recorded, Tokens
 from autoscaler.simulate.visible import Seen, Visibility
 
 DRAIN_S = 60.0  # after the load's end, so that what is inside can still be answered
@@ -30,12 +30,12 @@ def run(scenario: Scenario, controller: Controller, seed: int, *, watch: Watch |
     scenario = replace(scenario, serving=settled(scenario.serving, scenario.loads))
     if isinstance(controller, Ideal):
         scenario = replace(scenario, actuation=0.0)
-    serving, end = scenario.serving, scenario.duration
+    serving, end, target, warm_up = scenario.serving, scenario.duration, scenario.target, scenario.warm_up
     fleets = []
     for number, load in enumerate(scenario.loads):
         key = seed * 1009 + number
         arrivals = Arrivals(load, scenario.arrivals, serving.service, serving.wait, length=end, seed=key)
-        fleets.append(SimulatedFleet(serving, arrivals, target=scenario.target, scored_from=WARM_UP_S, seed=key + 1))
+        fleets.append(SimulatedFleet(serving, arrivals, target=target, scored_from=warm_up, seed=key + 1))
     demand = [load.mean_rate(0.0, 60.0) * serving.service.mean for load in scenario.loads]
     shapes = controller.shapes(scenario, demand)
     cluster = Cluster(scenario, fleets, [shape.milli for shape in shapes], seed=seed)
@@ -47,7 +47,7 @@ def run(scenario: Scenario, controller: Controller, seed: int, *, watch: Watch |
     before_warm = 0.0
     for tick in range(1, ticks + 1):
         cluster.advance(tick * step)
-        if cluster.now <= WARM_UP_S:
+        if cluster.now <= warm_up:
             before_warm = cpu_used(cluster)
         seen = visible.scrape()
         orders = controller.decide(seen, cluster)
@@ -63,11 +63,16 @@ def run(scenario: Scenario, controller: Controller, seed: int, *, watch: Watch |
 
 
 def settled(serving: Serving, loads: Sequence[Load]) -> Serving:
-    """The mean of a service in tokens comes from the load."""
+    """The mean of a service that the load itself tells (in tokens, or recorded) comes from it."""
     service = serving.service
+    if isinstance(service, Recorded):
+        if not all(load.recorded for load in loads):
+            raise ValueError("service recorded needs loads that say what each request took, as a column cpu_ms")
+        works = np.concatenate([load.tokens for load in loads if load.tokens is not None])
+        return replace(serving, service=Recorded(float(works.mean())))
     if not isinstance(service, Tokens):
         return serving
-    if any(load.tokens is None for load in loads):
+    if any(load.tokens is None or load.recorded for load in loads):
         raise ValueError("service tokens:… needs a load with tokens (--load-format requests)")
     tokens = np.concatenate([load.tokens for load in loads if load.tokens is not None])
     typical = (float(tokens[:, 0].mean()), float(tokens[:, 1].mean()))

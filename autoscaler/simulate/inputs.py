@@ -17,7 +17,7 @@ import numpy as np
 from autoscaler.simulate.load import Load
 
 FORMATS = ("rps", "csv", "requests", "faro")
-_TIME = ("timestamp", "arrived_at", "arrival", "time", "t", "t_seconds", "ts")
+_TIME = ("timestamp", "t_send_s", "sent_s", "arrived_at", "arrival", "time", "t", "t_seconds", "ts")
 _CONTEXT = ("contexttokens", "context_tokens", "input_tokens", "request tokens", "num_prefill_tokens", "prompt_tokens")
 _GENERATED = (
     "generatedtokens",
@@ -27,6 +27,8 @@ _GENERATED = (
     "num_decode_tokens",
     "completion_tokens",
 )
+
+_WORK = {"cpu_ms": 1e-3, "work_ms": 1e-3, "service_ms": 1e-3, "cpu_s": 1.0, "work_s": 1.0, "service_s": 1.0}
 
 
 def read(path: Path, form: str | None = None) -> tuple[Load, ...]:
@@ -121,7 +123,7 @@ def from_series(name: str, times: list[float], rates: list[float], *, place: str
 
 
 def _requests(path: Path, name: str, lines: list[str]) -> Load:
-    """One row a request: a time column, and two of tokens if it has them."""
+    """One row a request: a time column, and two of tokens or one of CPU time if it has them."""
     rows = _rows(lines)
     _, header = next(rows)
     columns = [cell.lower() for cell in header]
@@ -129,8 +131,9 @@ def _requests(path: Path, name: str, lines: list[str]) -> Load:
     if when is None:
         raise ValueError(f"load {path}, line 1: no column of arrival times (one of {', '.join(_TIME)})")
     context, generated = _column(columns, _CONTEXT), _column(columns, _GENERATED)
+    work = _column(columns, tuple(_WORK))
     times: list[float] = []
-    tokens: list[tuple[float, float]] = []
+    tokens: list[tuple[float, ...]] = []
     for number, row in rows:
         moment = _moment(row[when]) if when < len(row) else None
         if moment is None:
@@ -141,6 +144,11 @@ def _requests(path: Path, name: str, lines: list[str]) -> Load:
                 tokens.append((float(row[context]), float(row[generated])))
             except (IndexError, ValueError):
                 raise ValueError(f"load {path}, line {number}: no numbers of tokens in {','.join(row)!r}") from None
+        elif work is not None:
+            try:
+                tokens.append((float(row[work]) * _WORK[columns[work]],))
+            except (IndexError, ValueError):
+                raise ValueError(f"load {path}, line {number}: no {columns[work]} in {','.join(row)!r}") from None
     if not times:
         raise ValueError(f"load {path}: has a header and no requests")
     order = np.argsort(np.array(times), kind="stable")

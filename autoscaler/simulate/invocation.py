@@ -136,6 +136,8 @@ def build(given: Mapping[str, Any], policy: PolicySpec | None) -> Scenario:
     """The scenario, with every unit parsed and every bound checked."""
     loads = load_all(given)
     arrivals = str(given["arrivals"])
+    if given["service"] is None and all(load.recorded for load in loads):
+        given = {**given, "service": "recorded"}
     serving = build_serving(given, limited=given["load_format"] == "faro" or arrivals == "faro")
     if given["mean_erlang"] is not None:
         loads = scaled(loads, serving, float(given["mean_erlang"]))
@@ -160,6 +162,7 @@ def build(given: Mapping[str, Any], policy: PolicySpec | None) -> Scenario:
         actuation=_time(given["actuation"], "--actuation"),
         cold_start=cold,
         cold_start_spread=cold_spread,
+        warm_up=_time(given["warm_up"], "--warm-up"),
         length=None if given["length"] is None else _time(given["length"], "--length"),
     )
     for value, flag in ((scenario.target, "--slo"), (scenario.scrape, "--scrape"), (scenario.pod_cpu, "--pod-cpu")):

@@ -16,7 +16,12 @@ class Load:
     rates: np.ndarray | None = None
     step: float = 1.0
     times: np.ndarray | None = None
-    tokens: np.ndarray | None = None
+    tokens: np.ndarray | None = None  # a row a request: tokens read and written, or the CPU-seconds it took
+
+    @property
+    def recorded(self) -> bool:
+        """Whether it says what each request took."""
+        return self.tokens is not None and self.tokens.shape[1] == 1
 
     @property
     def length(self) -> float:

@@ -10,10 +10,7 @@ from typing import Any
 import numpy as np
 
 from autoscaler.simulate.cluster import Cluster
-from autoscaler.simulate.scenario import WARM_UP_S
 from autoscaler.simulate.tally import BINS, RESOLUTION, SHORTEST
-
-WARM_UP_MINUTES = int(WARM_UP_S // 60)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,12 +70,13 @@ def score(cluster: Cluster, *, used: float, end: float, wall: float) -> Scores:
     """`used`: CPU-seconds burnt in the scored time, `end`: when the load ended."""
     arrivals = [fleet.minute_arrivals for fleet in cluster.fleets]
     within = [fleet.tally.minute_within for fleet in cluster.fleets]
-    scored = [(row[WARM_UP_MINUTES:].sum(), good[WARM_UP_MINUTES:].sum()) for row, good in zip(arrivals, within)]  # noqa: B905
+    first = math.ceil(cluster.scenario.warm_up / 60.0 - 1e-9)
+    scored = [(row[first:].sum(), good[first:].sum()) for row, good in zip(arrivals, within)]  # noqa: B905
     shares = [1.0 - good / total for total, good in scored if total > 0]
     total, good = sum(total for total, _ in scored), sum(good for _, good in scored)
     bins = np.sum([fleet.tally.bins for fleet in cluster.fleets], axis=0)
     lost = sum(fleet.scored_arrivals for fleet in cluster.fleets) - int(bins.sum())
-    span = max(end - WARM_UP_S, 1e-9)
+    span = max(end - cluster.scenario.warm_up, 1e-9)
     return Scores(
         violations_minute=minute_metric(arrivals, within),
         violations=float(np.mean(shares)) if shares else 0.0,

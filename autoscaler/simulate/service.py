@@ -89,9 +89,27 @@ class Tokens:
         return self.base + tokens[:, 0] * self.context + tokens[:, 1] * self.generated
 
 
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """What the trace says each request took; `typical` is its mean, set when it is read."""
+
+    typical: float = 0.0
+
+    @property
+    def mean(self) -> float:
+        return self.typical
+
+    def draw(self, dice: Any, count: int, tokens: Any | None = None) -> Any:
+        if tokens is None:
+            if count:
+                raise ValueError("service recorded needs a load that says what each request took, as a column cpu_ms")
+            return dice.random(0)
+        return tokens[:, 0]
+
+
 def parse(text: str) -> Service:
     """`fixed:180ms`, `exponential:20ms`, `lognormal:MEAN,SHAPE`, `lognormal:location=…,scale=…,shape=…`,
-    `tokens:context=0.1ms,generated=8ms[,base=20ms]`. ValueError names what is wrong.
+    `tokens:context=0.1ms,generated=8ms[,base=20ms]`, `recorded`. ValueError names what is wrong.
     """
     kind, _, rest = text.partition(":")
     named = {}
@@ -104,6 +122,8 @@ def parse(text: str) -> Service:
             plain.append(part)
     try:
         match kind, plain, sorted(named):
+            case "recorded", [], []:
+                return Recorded()
             case "fixed", [seconds], []:
                 return Fixed(_seconds(seconds))
             case "exponential", [seconds], []:
@@ -121,7 +141,7 @@ def parse(text: str) -> Service:
         raise ValueError(f"service {text!r}: {error}") from error
     raise ValueError(
         f"service {text!r} is none of fixed:180ms, exponential:20ms, lognormal:150ms,0.4, "
-        "lognormal:location=80ms,scale=70ms,shape=0.4, tokens:context=0.1ms,generated=8ms"
+        "lognormal:location=80ms,scale=70ms,shape=0.4, recorded, tokens:context=0.1ms,generated=8ms"
     )
 
 

@@ -38,6 +38,9 @@ def test_each_format_is_told_from_its_content(tmp_path: Path) -> None:
     assert requests.times is not None and requests.tokens is not None
     assert requests.times == pytest.approx([0.0, 0.52004])
     assert requests.tokens.tolist() == [[7.0, 3.0], [10.0, 2.0]]
+    (recorded,) = read(written(tmp_path, "e.csv", "t_send_s,latency_ms,cpu_ms\n2.5,30,20\n3.0,50,40\n"))
+    assert recorded.recorded and recorded.tokens is not None
+    assert recorded.tokens.ravel() == pytest.approx([0.020, 0.040])
     lines = [{"ts": 0, "counts": {"a": {"f": 60}}}, {"ts": 1, "counts": {"a": {"f": 120}, "b": {"f": 6}}}]
     a, b = read(written(tmp_path, "d.json", "\n".join(map(json.dumps, lines))))
     assert a.rates is not None and a.rates.tolist() == [1.0, 2.0]

@@ -230,6 +230,18 @@ def test_the_command_gives_one_object_for_each_controller_and_seed(
     assert "<script" not in text and "src=" not in text and 'href="http' not in text
 
 
+def test_a_recorded_trace_is_replayed_with_its_own_works(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "trace.csv").write_text("t_send_s,cpu_ms\n0,120\n" + "".join(f"{n},10\n" for n in range(1, 20)))
+    words = ("--load", str(tmp_path / "trace.csv"), "--controller", "static:0.5", "--json", "-")
+    assert called(*words, "--warm-up", "0s") == 0
+    (row,) = json.loads(capsys.readouterr().out)
+    assert row["requests"] == 20 and row["mean_cores"] == pytest.approx(0.5)
+    assert row["p50"] == pytest.approx(0.010, rel=0.01) and row["p99"] == pytest.approx(0.220, rel=0.01)
+    assert called(*words) == 0
+    (row,) = json.loads(capsys.readouterr().out)
+    assert row["requests"] == 0 and row["p50"] is None  # all within the first five minutes
+
+
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
