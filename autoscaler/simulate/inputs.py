@@ -62,7 +62,7 @@ def guess(lines: list[str]) -> str:
     if "," not in first:
         return "rps"
     header = [cell.strip().lower() for cell in first.split(",")]
-    if len(header) == 2 and not (set(header) & (set(_CONTEXT) | set(_GENERATED))):
+    if len(header) == 2 and not (set(header) & {*_CONTEXT, *_GENERATED, *_WORK}):
         return "csv"
     return "requests"
 
