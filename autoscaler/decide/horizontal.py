@@ -19,6 +19,15 @@ def bounds(case: Case) -> tuple[int, int]:
     return least, most
 
 
+def _passing(case: Case) -> float:
+    """Millicores of the need that replicas are not asked for, because it will be gone before they have started: what
+    drains the backlog, and an excursion of the load that may be chance, with its share of the head-room."""
+    demand, level = case.demand, case.past.traffic.level
+    beyond = max(0.0, demand.arrivals - level) * demand.work if level >= 0.0 else 0.0
+    share = (demand.need - demand.drain) / demand.rho if demand.need and demand.rho else 1.0
+    return (demand.drain + beyond * max(1.0, share)) * 1000.0
+
+
 def wish(case: Case, grant: Grant) -> int | None:
     """Replicas for the wanted total, given the sizes that were granted. None: nothing to say."""
     scale, want = case.view.scale, case.want
@@ -28,8 +37,7 @@ def wish(case: Case, grant: Grant) -> int | None:
     count = case.stand.count
     coming = len(case.stand.starting)
     wished = scale.desired
-    # What drains the backlog is not asked of replicas: it will be gone before they have started.
-    short = grant.short - case.demand.drain * 1000.0
+    short = grant.short - _passing(case)
     if short > 0.0 and want.cpu > case.stand.have:
         each = max(1, max(grant.cpu.values(), default=case.high))
         born = case.view.template.cpu if case.view.template is not None and case.view.template.cpu else each

@@ -49,7 +49,7 @@ class Phase:
 
 PHASES = (
     Phase(0.0, 18.0, "a quiet load"),
-    Phase(12.0, 70.0, "the load steps up: more than the pods have, less than they may get"),
+    Phase(12.0, 55.0, "the load steps up: more than the pods have, less than they may get"),
     Phase(40.0, 155.0, "the load steps up again: more than size can serve"),
     Phase(75.0, 12.0, "the load is gone"),
 )
