@@ -15,6 +15,7 @@ import yaml
 
 from autoscaler.model.policy import PolicySpec
 from autoscaler.render import crd
+from tests.manifests.test_crds import refusals
 
 ROOT = Path(__file__).parents[2]
 OVERLAYS = sorted(path.name for path in (ROOT / "manifests" / "overlays").iterdir())
@@ -171,6 +172,7 @@ def test_example_policies_are_read_by_the_program() -> None:
     assert found
     for policy in found:
         assert PolicySpec.model_validate(policy["spec"]).objective.latency is not None
+        assert not list(refusals(crd.policy_spec(), policy["spec"]))
 
 
 def test_the_crds_come_with_the_cluster_overlays() -> None:

@@ -209,3 +209,19 @@ async def test_a_changed_policy_is_obeyed_and_an_invalid_one_is_not(tmp_path: Pa
         (tmp_path / "policy.json").write_text(json.dumps({**SPEC, "vertical": small}))
         await asyncio.sleep(150)
         assert max(pods.milli()) <= 800
+
+
+@pytest.mark.looptime
+async def test_an_api_server_that_goes_away_and_comes_back_finds_them_still_at_work(tmp_path: Path) -> None:
+    async with serving(tmp_path, 20.0) as pods:
+        await asyncio.sleep(15)
+        before = pods.milli()
+        await pods.cluster.server_down()
+        pods.cluster.workload("resnet").load = 80.0  # type: ignore[assignment]
+        await asyncio.sleep(30)
+        assert pods.milli() == before
+        await pods.cluster.server_up()
+        await asyncio.sleep(60)
+        assert min(pods.milli()) > 800
+        assert len(pods.leaders()) == 1
+        assert all(not task.done() for _, _, task in pods.running.values())
