@@ -65,6 +65,10 @@ def largest_node(seen: Seen) -> int:
 
 def bounds(case: Case, seen: Seen, largest: int) -> tuple[int, int]:
     """The smallest and largest size of one pod in millicores: policy, LimitRange, and the largest node."""
+    if not case.policy.spec.vertical.enabled and case.stand.serving:
+        # Sizes are left alone: what doesn't fit into them is for the replicas.
+        sizes = [member.size for member in case.stand.serving]
+        return min(sizes), max(sizes)
     cpu = case.policy.spec.vertical.cpu
     low, high = cpu.min, cpu.max if cpu.max is not None else ANY
     limits = seen.ledger.limit_ranges.get(case.ref.namespace)
