@@ -4,7 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from autoscaler.emulate.kinds import Kind
+from autoscaler.emulate.columns import printer
+from autoscaler.emulate.kinds import CUSTOM_RESOURCE_DEFINITION, Kind
 from autoscaler.emulate.request import Call
 from autoscaler.emulate.selectors import write_selector
 from autoscaler.emulate.store import Json, Stored
@@ -26,6 +27,10 @@ def wants_table(accept: str) -> bool:
 def as_table(kind: Kind, items: Sequence[Stored], plane: "ControlPlane", revision: str, call: Call) -> Json:
     """Columns and rows; each row carries the object's metadata (or all of it, or nothing, as asked)."""
     columns, row = _TABLES.get(kind.kind, (_PLAIN, _plain))
+    if kind.custom:
+        definition = plane.store.get(CUSTOM_RESOURCE_DEFINITION.storage, "", f"{kind.plural}.{kind.group}")
+        if definition is not None:
+            columns, row = printer(definition.body, kind.version, age)
     now = plane.timeline.wall()
     include = call.query.get("includeObject", "Metadata")
     rows = []
