@@ -25,6 +25,8 @@ from autoscaler.observe import yaml12
 from autoscaler.observe.policy_errors import FieldPath, explain_one, misplaced, near, spelled
 
 PREFIX = "AUTOSCALER_"
+_OTHERS = frozenset(PREFIX + name for name in ("CONFIG", "RECORDINGS", "TRACES", "TRUTH"))
+"""Not settings: the settings file, and where measurements find recordings, load traces and the truth to compare with."""
 
 
 def _words(value: Any) -> Any:
@@ -352,7 +354,7 @@ def _say(path: FieldPath, told: str, named: Mapping[FieldPath, str], file: str, 
 def _strangers(environ: Mapping[str, str], known: Mapping[str, Leaf]) -> Iterator[str]:
     """Variables with our prefix that are no setting. Those that Kubernetes sets for a Service are left alone."""
     for name in environ:
-        if name.startswith(PREFIX) and name not in known and name != PREFIX + "CONFIG":
+        if name.startswith(PREFIX) and name not in known and name not in _OTHERS:
             if "_SERVICE_" in name or "_PORT" in name:
                 continue
             yield f"{name}: is not a setting{near(name, known)}"
