@@ -26,7 +26,7 @@ from autoscaler.observe.policy_errors import FieldPath, explain_one, misplaced, 
 
 PREFIX = "AUTOSCALER_"
 _OTHERS = frozenset(PREFIX + name for name in ("CONFIG", "RECORDINGS", "TRACES", "TRUTH"))
-"""Not settings: the settings file, and where measurements find recordings, load traces and the truth to compare with."""
+"""Not settings: the settings file, and where measurements find recordings, load traces and truth to compare with."""
 
 
 def _words(value: Any) -> Any:
