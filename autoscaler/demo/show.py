@@ -55,7 +55,7 @@ def _what(one: Sent) -> tuple[str, str]:
 
 def _size(size: Resources) -> str:
     if size.memory is None and size.cpu is not None:
-        return f"{size.cpu / 1000:g} cores"
+        return f"{size.cpu / 1000:g} core{'' if size.cpu == 1000 else 's'}"
     return spell(size)
 
 

@@ -44,7 +44,7 @@ async def test_the_play_shows_growth_in_place_then_replicas_and_the_summary_is_w
     )
     for score in scores.values():
         assert score.requests == pytest.approx(expected, rel=0.05)
-    assert "resize 1 cores → " in told
+    assert "resize 1 core → " in told
     assert "replicas of deployment/resnet" in told
     closing = summary(scores)
     assert str(ours.missed) in closing
