@@ -1,21 +1,19 @@
 """Requests in, answers out, no wire: the verbs of the API server over one ControlPlane."""
 
-import base64
-import binascii
 from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
-from autoscaler.emulate import amounts, discovery, events, leases, patch
-from autoscaler.emulate.admission import limit_range_defaults
+from autoscaler.emulate import amounts, discovery, events, patch
 from autoscaler.emulate.authorize import Users
 from autoscaler.emulate.bodies import content_of, keep_metadata, read_body, shown_patch, warned
 from autoscaler.emulate.controlplane import ControlPlane
 from autoscaler.emulate.fields import unknown_fields
+from autoscaler.emulate.kindrules import complete, validate
 from autoscaler.emulate.kinds import Kind
 from autoscaler.emulate.ownership import Writer, noted
-from autoscaler.emulate.podspec import set_defaults
+from autoscaler.emulate.paging import page_of
 from autoscaler.emulate.request import Answer, Call, Target, WriteOptions, target_of, truthy, write_options
 from autoscaler.emulate.selectors import Matcher, both, chosen_name, field_selector, label_selector
 from autoscaler.emulate.status import (
@@ -24,7 +22,6 @@ from autoscaler.emulate.status import (
     bad_request,
     bad_value,
     conflict,
-    expired,
     invalid,
     method_not_allowed,
     no_such_path,
@@ -41,12 +38,6 @@ from autoscaler.emulate.watching import Watch
 
 _FREE_UPDATE = ("leases", "nodes")  # PUT of these needs a resourceVersion (no unconditional update)
 _CREATE_ON_UPDATE = ("leases",)
-_CONTINUE_TOO_OLD = (
-    "The provided continue parameter is too old to display a consistent list result. You can start a new list without "
-    "the continue parameter, or use the continue token in this response to retrieve the remainder of the results. "
-    "Continuing with the provided token results in an inconsistent list - objects that were created, modified, or "
-    "deleted between the time the first chunk was returned and now may show up in the list."
-)
 
 
 class Api:
@@ -131,7 +122,7 @@ class Api:
     def _list(self, call: Call, target: Target) -> Answer:
         kind = target.kind
         matches = self.matcher(call, kind)
-        revision, items, metadata = self._page(call, target, matches)
+        revision, items, metadata = page_of(self.plane.store, call, target, matches)
         metadata = {"resourceVersion": str(revision), **metadata}
         if wants_table(call.accept):
             table = as_table(kind, items, self.plane, str(revision), call)
@@ -146,53 +137,6 @@ class Api:
             encoded = [stored.encoded for stored in items]
         body = msgspec.json.encode(head)[:-1] + b',"items":[' + b",".join(encoded) + b"]}"
         return Answer(200, body)
-
-    def _page(self, call: Call, target: Target, matches: Matcher | None) -> tuple[int, list[Stored], Json]:
-        """(revision, items of this page, list metadata)."""
-        query, store = call.query, self.plane.store
-        token = query.get("continue", "")
-        scope = f"{target.namespace}|{query.get('labelSelector', '')}|{query.get('fieldSelector', '')}"
-        start = ""
-        if token:
-            if query.get("resourceVersion", "") not in ("", "0"):
-                raise bad_request("specifying resource version is not allowed when using continue")
-            revision, start = _read_token(token)
-            items = store.snapshot(revision, target.kind.storage, scope)
-            if items is None:
-                if revision >= 0:
-                    raise expired(_CONTINUE_TOO_OLD, token=_write_token(-1, start))
-                revision = store.revision
-        else:
-            revision, items = store.revision, None
-            self._check_list_revision(query)
-        if items is None:
-            items = store.all(target.kind.storage, target.namespace)
-            items = [one for one in items if matches is None or matches(one.body)]
-            items.sort(key=lambda one: (one.namespace, one.name))
-        if start:
-            items = [one for one in items if f"{one.namespace}/{one.name}" > start]
-        limit = int(query.get("limit") or 0)
-        if query.get("resourceVersion") == "0" and not token:
-            limit = 0  # served from the watch cache, which doesn't page
-        if not limit or len(items) <= limit:
-            return revision, items, {}
-        page = items[:limit]
-        store.keep_snapshot(revision, target.kind.storage, scope, items)
-        metadata: Json = {"continue": _write_token(revision, f"{page[-1].namespace}/{page[-1].name}")}
-        if matches is None:
-            metadata["remainingItemCount"] = len(items) - limit
-        return revision, page, metadata
-
-    def _check_list_revision(self, query: Mapping[str, str]) -> None:
-        text = query.get("resourceVersion", "")
-        if text in ("", "0"):
-            return
-        if not text.isdigit():
-            complaint = f'resourceVersion: Invalid value: "{text}": strconv.ParseUint: parsing "{text}": invalid syntax'
-            raise Refused(500, "", complaint)
-        if int(text) > self.plane.store.revision:
-            message = "Timeout: request did not complete within the allotted timeout"
-            raise Refused(504, "Timeout", message, details={})
 
     def _watch(self, call: Call, target: Target) -> Watch:
         return Watch(self, call, target, self.matcher(call, target.kind))
@@ -235,7 +179,7 @@ class Api:
                 return plane.create_pod(body, dry_run=options.dry_run)
             if kind.group == "events.k8s.io":
                 body = events.to_core(body)
-            self.complete(kind, body)
+            complete(kind, body)
         except amounts.NotAQuantity as trouble:
             what = f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}'
             raise bad_request(f"{what}: {trouble}") from None
@@ -244,60 +188,13 @@ class Api:
         elif kind.custom and kind.has_status:
             body.pop("status", None)
         plane.new_metadata(body["metadata"])
-        self._validate(kind, None, body)
+        validate(kind, None, body)
         if kind.has_generation:
             body["metadata"]["generation"] = 1
         body["metadata"]["managedFields"] = noted(None, body, self._writer(kind, options))
         if options.dry_run:
             return body
         return plane.store.put(kind.storage, body).body
-
-    def complete(self, kind: Kind, body: Json) -> None:
-        """Defaults of the kinds that have any, in place. Raises NotAQuantity."""
-        spec = body.get("spec")
-        if kind.group == "apps" and isinstance(spec, dict):
-            spec.setdefault("replicas", 1)
-            set_defaults(spec.setdefault("template", {}).setdefault("spec", {}))
-            if kind.kind == "Deployment":
-                rolling = {"maxUnavailable": "25%", "maxSurge": "25%"}
-                strategy = spec.setdefault("strategy", {})
-                if strategy.setdefault("type", "RollingUpdate") == "RollingUpdate":
-                    strategy["rollingUpdate"] = rolling | (strategy.get("rollingUpdate") or {})
-                spec.setdefault("revisionHistoryLimit", 10)
-                spec.setdefault("progressDeadlineSeconds", 600)
-            if kind.kind == "StatefulSet":
-                spec.setdefault("podManagementPolicy", "OrderedReady")
-        elif kind.kind == "LimitRange":
-            limit_range_defaults(body)
-        elif kind.kind == "ResourceQuota" and isinstance(spec, dict):
-            hard = spec.get("hard") or {}
-            spec["hard"] = {name: amounts.write(amounts.parse(hard[name])) for name in sorted(hard)}
-        elif kind.kind == "Namespace":
-            body.setdefault("spec", {}).setdefault("finalizers", ["kubernetes"])
-            body.setdefault("status", {}).setdefault("phase", "Active")
-        elif kind.kind == "Event":
-            for field in ("firstTimestamp", "lastTimestamp", "eventTime"):
-                body.setdefault(field, None)
-            body.setdefault("source", {})
-            body.setdefault("reportingComponent", "")
-            body.setdefault("reportingInstance", "")
-
-    def _validate(self, kind: Kind, before: Json | None, after: Json) -> None:
-        name = after["metadata"]["name"]
-        if kind.kind == "Lease":
-            leases.validate(after)
-        elif kind.kind == "Event" and before is None:
-            if kind.group:
-                events.validate_new(after, name)
-            else:
-                events.validate_core(after, name, after["metadata"]["namespace"])
-        elif kind.group == "events.k8s.io" and before is not None:
-            events.validate_change(before, after)
-        elif kind.kind in ("Deployment", "ReplicaSet", "StatefulSet"):
-            replicas = after["spec"].get("replicas", 0)
-            if not isinstance(replicas, int) or replicas < 0:
-                cause = bad_value("spec.replicas", replicas, "must be greater than or equal to 0")
-                raise invalid(kind.kind, name, [cause], group=kind.group)
 
     def _change(self, call: Call, target: Target) -> Answer:
         kind = target.kind
@@ -399,10 +296,10 @@ class Api:
             if kind.kind == "Pod":
                 self.subresources.check_pod_update(stored, after)
             else:
-                self.complete(kind, after)
+                complete(kind, after)
         except amounts.NotAQuantity as trouble:
             raise unreadable_patch("", str(trouble)) from None
-        self._validate(kind, before, after)
+        validate(kind, before, after)
         if kind.has_generation and content_of(before) != content_of(after):
             after["metadata"]["generation"] = int(before["metadata"].get("generation", 1)) + 1
         return Answer(200, self.shown(kind, self.save(kind, stored, after, options)), warned(unknown, options))
@@ -458,21 +355,6 @@ class Api:
         metadata = {"resourceVersion": str(self.plane.store.revision)}
         head = {"kind": f"{target.kind.kind}List", "apiVersion": target.kind.api_version, "metadata": metadata}
         return Answer(200, head | {"items": [stored.body for stored in gone]})
-
-
-def _write_token(revision: int, start: str) -> str:
-    raw = msgspec.json.encode({"v": "meta.k8s.io/v1", "rv": revision, "start": start + "\x00"})
-    return base64.urlsafe_b64encode(raw).decode().rstrip("=")
-
-
-def _read_token(token: str) -> tuple[int, str]:
-    try:
-        raw = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))
-        read = msgspec.json.decode(raw)
-        return int(read["rv"]), str(read["start"]).rstrip("\x00")
-    except (binascii.Error, msgspec.DecodeError, KeyError, TypeError, ValueError):
-        complaint = "continue key is not valid: invalid character '\\x81' looking for beginning of value"
-        raise bad_request(f"invalid continue token: {complaint}") from None
 
 
 __all__ = ["Api", "no_such_path", "truthy"]

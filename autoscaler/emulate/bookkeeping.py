@@ -7,10 +7,10 @@ from autoscaler.emulate import admission
 from autoscaler.emulate.amounts import Amount
 from autoscaler.emulate.disruption import budget_status, budgets_of
 from autoscaler.emulate.kinds import DISRUPTION_BUDGET, POD, RESOURCE_QUOTA, SCALABLE
+from autoscaler.emulate.owners import controller_of
 from autoscaler.emulate.podspec import Totals, add, read_list, write_list
 from autoscaler.emulate.store import Change, Store, Stored
 from autoscaler.emulate.timeline import Deed, Timeline
-from autoscaler.emulate.workloads import controller_of
 
 Json = dict[str, Any]
 FREED_AFTER = 1.0  # seconds until a shrink shows in a quota: the controller takes its time

@@ -43,6 +43,7 @@ from autoscaler.emulate.authorize import ADMIN_TOKEN, Rule, Users
 from autoscaler.emulate.controlplane import ControlPlane
 from autoscaler.emulate.faults import Faults, Trouble
 from autoscaler.emulate.inside import Inside
+from autoscaler.emulate.kindrules import complete
 from autoscaler.emulate.kinds import DEPLOYMENT, POD, REPLICA_SET, STATEFUL_SET
 from autoscaler.emulate.kubelet_pages import Measurements
 from autoscaler.emulate.load import Load
@@ -198,7 +199,7 @@ class EmulatedCluster:
         kind = _KINDS[workload.kind]
         body = workload.as_object()
         body["metadata"]["generation"] = 1
-        self._api.complete(kind, body)
+        complete(kind, body)
         self.plane.create_object(kind, body)
 
     def add_pod(self, pod: Json) -> Json:

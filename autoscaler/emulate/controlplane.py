@@ -26,6 +26,7 @@ from autoscaler.emulate.kinds import (
 )
 from autoscaler.emulate.kubelet import Kubelet
 from autoscaler.emulate.nodelife import NodeLifecycle
+from autoscaler.emulate.owners import controller_of, suffix
 from autoscaler.emulate.podrun import PodRun
 from autoscaler.emulate.podspec import qos_class, set_pod_defaults
 from autoscaler.emulate.recorder import Recorder
@@ -36,7 +37,7 @@ from autoscaler.emulate.status import invalid, required
 from autoscaler.emulate.store import Change, Store, Stored
 from autoscaler.emulate.timeline import Timeline
 from autoscaler.emulate.versions import Version
-from autoscaler.emulate.workloads import Controllers, controller_of, suffix
+from autoscaler.emulate.workloads import Controllers
 
 Json = dict[str, Any]
 USAGE_EVERY = 12.0  # the kubelet's stats are that old at most
