@@ -201,7 +201,7 @@ class Api:
         options = write_options(call, target.verb)
         if target.verb == "patch":
             if call.content_type.startswith(patch.APPLY):
-                raise not_covered("server-side apply, because it keeps no field ownership")
+                raise not_covered("server-side apply (but of a status): conflicts between managers")
             stored = self.find(target)
             after, unknown = self.patched(call, target, stored, options)
         else:

@@ -49,7 +49,7 @@ class Subresources:
         if target.verb == "patch" and call.content_type.startswith(patch.APPLY):
             if target.subresource == "status" and target.kind.custom:
                 return self._apply_status(call, target)
-            raise not_covered("server-side apply, because it keeps no field ownership")
+            raise not_covered("server-side apply (but of a status): conflicts between managers")
         match target.subresource:
             case "resize":
                 return self._resize(call, target)

@@ -18,7 +18,7 @@ class Row(NamedTuple):
 
 NOT_COVERED = (
     Row(
-        "server-side apply: the emulator keeps no ownership of fields",
+        "server-side apply: the emulator notes who wrote a field, but resolves no conflicts between managers",
         lambda one: one.content_type.startswith("application/apply-patch"),
     ),
     Row(

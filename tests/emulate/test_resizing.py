@@ -266,3 +266,19 @@ async def test_a_pod_that_is_over_is_never_observed_again(asked: Ask) -> None:
         assert ask.status == 200
         await asyncio.sleep(30.0)
         assert now(cluster, pod)["status"]["observedGeneration"] == 1
+
+
+async def test_a_condition_can_go_unseen_while_the_resize_is_applied_all_the_same(asked: Ask) -> None:
+    async with EmulatedCluster(small()) as cluster:
+        await cluster.settled()
+        ask, pod = asked(cluster), cluster.pods("serving")[0]
+        cluster.plane.kubelets["node-1"].drop_conditions = 1
+        seen: set[str] = set()
+        cluster.plane.store.subscribe(("", "pods"), lambda change: seen.update(conditions(change.stored.body)))
+        await ask.resize(pod, requests={"cpu": "600m"})
+        await asyncio.sleep(0.5)
+        assert "PodResizeInProgress" not in seen
+        assert actual(now(cluster, pod))["requests"]["cpu"] == "600m"
+        await ask.resize(pod, requests={"cpu": "700m"})
+        await asyncio.sleep(0.5)
+        assert "PodResizeInProgress" in seen
