@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from autoscaler.decide.demand import Demand
@@ -28,5 +29,7 @@ class Case:
     """Whether others may have what it holds beyond its part: its signals are whole and no guard bars a shrink."""
     share: dict[str, int] = field(default_factory=dict)
     """Most that a pod gets of a crowded room, by uid."""
+    zones: Mapping[str, str] = field(default_factory=dict)
+    """The zone of each node."""
     frozen: bool = False
     """Nothing may be done: a guard spoke before anything was estimated."""

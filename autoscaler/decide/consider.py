@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 
-from autoscaler.decide import cost, guards, refusals, traffic
+from autoscaler.decide import cost, guards, refusals, replicas, traffic
 from autoscaler.decide.case import Case
 from autoscaler.decide.demand import Demand, demand
 from autoscaler.decide.history import UNKNOWN, History, Replicas
@@ -14,11 +16,14 @@ from autoscaler.model.plan import Want
 from autoscaler.model.reason import Reason
 from autoscaler.model.seen import Seen, Subject
 
+NO_ZONES: Mapping[str, str] = {}
 START_GRACE = 60.0
 """Seconds after a pod's start in which its CPU per request is not believed."""
 
 
-def consider(subject: Subject, past: History | None, seen: Seen, largest: int) -> Case:
+def consider(
+    subject: Subject, past: History | None, seen: Seen, largest: int, zones: Mapping[str, str] = NO_ZONES
+) -> Case:
     """Learn, estimate and bound one workload. A case that may not be decided on comes back frozen with its reason."""
     view, policy, now = subject.view, subject.policy, seen.at
     known = past if past is not None else History()
@@ -34,6 +39,7 @@ def consider(subject: Subject, past: History | None, seen: Seen, largest: int) -
     sizes = refusals.learn(known.sizes, standing.serving, seen.ledger, controls, now)
     if sizes is not known.sizes:
         case.past = known = msgspec.structs.replace(known, sizes=sizes)
+    case.zones = zones
     case.demand = demand(view.signals, policy, known, standing)
     case.low, case.high = bounds(case, seen, largest)
     return case
@@ -48,13 +54,14 @@ def learn(past: History, subject: Subject, standing: Standing, now: float) -> Hi
     settled = all(now - member.pod.created_at > START_GRACE for member in standing.serving)
     template = view.scale.template_hash if view.scale is not None else ""
     spent = cost.learn(past.cost, signals, cost.completed(signals, elapsed), now, template, settled)
-    replicas = past.replicas
-    if replicas.adopted == 0 and view.scale is not None and view.scale.desired > 0:
-        replicas = msgspec.structs.replace(replicas, adopted=view.scale.desired)
-    elif replicas.adopted == 0 and view.scale is None and standing.count:
-        replicas = Replicas(adopted=standing.count)
+    counted = past.replicas
+    if counted.adopted == 0 and view.scale is not None and view.scale.desired > 0:
+        counted = msgspec.structs.replace(counted, adopted=view.scale.desired)
+    elif counted.adopted == 0 and view.scale is None and standing.count:
+        counted = Replicas(adopted=standing.count)
+    counted = replicas.learn(counted, view, standing, past.at, now)
     since = past.since if past.since != UNKNOWN else now
-    return msgspec.structs.replace(past, at=now, since=since, traffic=seen, cost=spent, replicas=replicas)
+    return msgspec.structs.replace(past, at=now, since=since, traffic=seen, cost=spent, replicas=counted)
 
 
 def largest_node(seen: Seen) -> int:

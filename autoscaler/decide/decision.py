@@ -26,8 +26,9 @@ def decide(
     now = seen.at
     cases: list[Case] = []
     largest = largest_node(seen)
+    zones = {name: node.zone for name, node in seen.ledger.nodes.items() if node.zone}
     for subject in seen.subjects:
-        case = consider(subject, past.get(subject.view.ref), seen, largest)
+        case = consider(subject, past.get(subject.view.ref), seen, largest, zones)
         if not case.frozen:
             case.want = want(case, now, seen.brakes_open)
         cases.append(case)

@@ -86,17 +86,28 @@ class Replicas(msgspec.Struct, frozen=True):
     start_up: float = 40.0
     """Seconds from creation to ready, learned."""
     start_ups: int = 0
-    wishes: tuple[tuple[float, int], ...] = ()
-    """Recommendations in the longest stabilisation window."""
+    wishes: tuple[tuple[float, float], ...] = ()
+    """(time, replicas that would do), decreasing, newest last: the first is the largest in the window."""
+    lows: tuple[tuple[float, float], ...] = ()
+    """The same, increasing: the first is the smallest in the window for scale-out."""
     changes: tuple[tuple[float, int], ...] = ()
     """Our own scale events (time, replicas added), for the behavior policies."""
     asked: int = 0
+    """Replicas that are expected to be seen; ``asked_at``: since when we wait to see them, UNKNOWN once seen."""
     asked_at: float = UNKNOWN
     put_back: tuple[float, ...] = ()
     """When somebody else undid our replicas."""
     victim: str = ""
     """Uid of the pod that drains, and since when."""
     victim_at: float = UNKNOWN
+    taken_at: float = UNKNOWN
+    """When it was taken away; it may still be seen for a moment."""
+    rest_until: float = UNKNOWN
+    """No pod is chosen before: the others did not get what they needed."""
+    short_count: int = 0
+    """So many pods could not carry a need of ``short_need`` millicores: fewer pods wait for less load than that."""
+    short_need: float = 0.0
+    short_at: float = UNKNOWN
 
 
 class Sizes(msgspec.Struct, frozen=True):

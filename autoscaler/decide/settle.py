@@ -9,8 +9,8 @@ from autoscaler.decide.case import Case
 from autoscaler.decide.history import History
 from autoscaler.decide.sizes import request_share, resized, unchanged
 from autoscaler.decide.standing import Member
-from autoscaler.model.plan import Action, Grant, Plan, Resize, Revert, Scale
-from autoscaler.model.reason import Code, Reason, because
+from autoscaler.model.plan import Action, Grant, Plan, Resize, Revert
+from autoscaler.model.reason import Code, because
 from autoscaler.model.workload import Attempt, ResizeState, Resources
 
 HOLDING = frozenset({Code.STEADY, Code.STARTING, Code.NO_SIGNAL, Code.STALE, Code.NOT_CPU_BOUND, Code.TOLERANCE})
@@ -52,7 +52,10 @@ def settle(case: Case, grant: Grant, now: float) -> tuple[Plan, History]:
                 reason = because(Code.NEW_POD, have=member.size, wanted=size)
             action = Resize(case.ref, member.pod, member.container.name, member.container.desired, after, reason)
             (shrinks if size < member.size else grows).append(action)
-    scaling = _scale(case, grant)
+    scaling, said, counted = horizontal.scale(case, grant, now)
+    holds += said
+    if counted is not past.replicas:
+        past = msgspec.structs.replace(past, replicas=counted)
     actions = (*reverts, *shrinks, *grows, *scaling)
     if shrinks or grows:
         past = msgspec.structs.replace(
@@ -96,19 +99,3 @@ def _revert(case: Case, member: Member) -> Revert | None:
 def _shrinks_memory(attempt: Attempt) -> bool:
     before, after = attempt.before, attempt.wanted.memory_limit
     return before is not None and before.memory_limit is not None and after is not None and after < before.memory_limit
-
-
-def _scale(case: Case, grant: Grant) -> list[Action]:
-    scale, want = case.view.scale, case.want
-    wished = horizontal.wish(case, grant)
-    if wished is None or scale is None or want is None or wished == scale.desired:
-        return []
-    covered = sum(grant.cpu.values())
-    reason: Reason = because(Code.SCALE_OUT, wanted=want.cpu, covered=covered)
-    if wished < scale.desired:
-        size = max(grant.cpu.values(), default=0)
-        reason = because(Code.SCALE_IN, demand=want.demand, pods=wished, size=size)
-    return [
-        Scale(case.ref, case.view.target, case.view.ref.namespace, scale.desired, wished, reason,
-              scale.resource_version)
-    ]  # fmt: skip

@@ -71,6 +71,8 @@ class Code(enum.StrEnum):
     DRAINING = "Draining"
     NO_EFFECT = "NoEffectYet"
     RATE_LIMITED = "ScaleRateLimited"
+    REPLICAS_STABILIZING = "ReplicasStabilizing"
+    GRACE_SHORT = "TerminationGraceShort"
 
 
 TEXTS: Mapping[Code, str] = {
@@ -130,6 +132,8 @@ TEXTS: Mapping[Code, str] = {
     Code.DRAINING: "{pod} drains for {left:seconds} more",
     Code.NO_EFFECT: "{field} has no effect yet",
     Code.RATE_LIMITED: "{wanted:number} replicas wanted, behavior allows {allowed:number} now",
+    Code.REPLICAS_STABILIZING: "{wanted:number} replicas would do, kept at {have:number} for {left:seconds} more",
+    Code.GRACE_SHORT: "{pod} has {grace:seconds} to end, requests take up to {latency:seconds}: some may be cut off",
 }
 
 

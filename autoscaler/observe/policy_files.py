@@ -27,7 +27,6 @@ _SPECS: Mapping[str, type[BaseModel]] = {POLICY_KIND: PolicySpec, BUDGET_KIND: B
 _DNS_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 
 NO_EFFECT: Mapping[str, str] = {
-    "horizontal.behavior": "replicas follow the wish without windows, rates or tolerance of their own",
     "vertical.memory": "memory stays as it is",
 }
 """Fields that are accepted and have no effect yet, with what happens instead. The one table; kept true by its test."""

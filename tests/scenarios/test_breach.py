@@ -9,7 +9,7 @@ import aiohttp
 import pytest
 
 from autoscaler.emulate.authorize import ADMIN_TOKEN
-from autoscaler.model.plan import Resize
+from autoscaler.model.plan import Resize, Scale
 from autoscaler.model.workload import ResizeState
 from tests.scenarios.stage import POLICY, Stage, cluster_spec, staged
 
@@ -48,10 +48,18 @@ async def test_a_breach_is_met_in_place_then_with_replicas_and_sizes_go_back(tmp
         no_room_is_spent_twice(stage)
 
         stage.load = 10.0
-        await asyncio.sleep(90)
-        assert sum(stage.cores()) < 4
+        await asyncio.sleep(240)  # the window, then one pod after the other
+        assert stage.replicas() == 2
+        assert len(stage.pods()) == 2
+        assert sum(stage.cores()) <= 2
         assert stage.restarts() == 0
         assert stage.misses() == 0.0
+        scales = [one.action for tick in stage.ticks for one in tick.sent if isinstance(one.action, Scale)]
+        fewer = [scale for scale in scales if scale.after < scale.before]
+        assert all(scale.after == scale.before - 1 for scale in fewer)
+        gone = {victim.uid for scale in fewer for victim in scale.victims}
+        assert not gone & {pod["metadata"]["uid"] for pod in stage.pods()}
+        assert len(gone) == len(fewer) == max(scale.after for scale in scales) - 2
 
 
 @pytest.mark.looptime

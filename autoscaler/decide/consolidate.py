@@ -1,0 +1,322 @@
+"""Fewer, well-used pods: one is chosen, the others grow and have it granted, it drains, it goes; one at a time.
+
+Nothing is lost by waiting, so each step is looked at anew right before it is taken: a chosen pod serves on, and when
+the load returns, signals are gone or others took the room, it is simply no longer chosen. Where the others can't grow,
+the pod stays, and all of them shrink instead.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from autoscaler.decide import behavior, refusals, staffing
+from autoscaler.decide.case import Case
+from autoscaler.decide.demand import GOAL, usable
+from autoscaler.decide.history import UNKNOWN, Replicas
+from autoscaler.decide.sizes import in_steps, request_share
+from autoscaler.decide.standing import Member
+from autoscaler.model.plan import Action, AnnotatePod, Grant, Scale
+from autoscaler.model.reason import Code, Reason, because
+from autoscaler.model.signal import value_or
+from autoscaler.model.workload import Pod
+
+DELETION_COST: Final = "controller.kubernetes.io/pod-deletion-cost"
+FIRST_TO_GO: Final = "-1000"
+DRAINING: Final = "inference-autoscaler.dev/draining"
+BY_ORDINAL: Final = frozenset({"StatefulSet", "LeaderWorkerSet"})
+"""Kinds that always take away the pod with the highest number."""
+DRAIN: Final = 3.0
+"""Seconds at least between choosing a pod and taking it: those who obey the mark must have seen it."""
+KEPT: Final = 0.6
+"""Share of the head-room that the others must have before one goes: what growing aims at (``want.KEEP``)."""
+WAIT: Final = 60.0
+"""Seconds that the others get to grow before the pod is kept after all."""
+REST: Final = 300.0
+"""Seconds until it is tried again then."""
+GOING: Final = 30.0
+"""Seconds until a pod that was taken away must be on its way out; else the change was lost: look anew."""
+FORGOTTEN: Final = 6 * 3600.0
+"""Seconds for which it is remembered what load a number of pods could not carry."""
+
+
+@dataclass(slots=True)
+class Step:
+    """What is done about fewer pods in one tick."""
+
+    actions: list[Action]
+    holds: list[Reason]
+    replicas: Replicas
+
+
+def needed(case: Case, count: int) -> float:
+    """Millicores that ``count`` serving pods need together for the load of now."""
+    demand, serving = case.demand, max(1, case.stand.count)
+    need, rho = demand.need or 0.0, demand.rho or 0.0
+    if demand.target <= 0.0 or demand.work <= 0.0 or count == serving:
+        return need * 1000.0
+    # Each pod is a queue of its own: head-room for chance, and for one request alone, is less on fewer of them.
+    beta, head = case.past.headroom.beta, need - rho - demand.drain
+    chance = beta * _chance(case, serving)
+    if head <= max(chance, demand.lone - rho) * 1.001:
+        head = beta * _chance(case, count)
+    return max(rho + demand.drain + head, demand.lone * count / serving) * 1000.0
+
+
+def _chance(case: Case, queues: int) -> float:
+    demand = case.demand
+    rho = demand.rho or 0.0
+    return queues * staffing.need(rho / queues, demand.work, demand.target, GOAL * demand.allowed) - rho
+
+
+def fewest(case: Case, least: int, now: float) -> int:
+    """Pods that carry the load of now with a margin, as far as their size may go and as they were seen to carry it.
+
+    Not fewer than ``least``.
+    """
+    past = case.past.replicas
+    margin = 1.0 + behavior.tolerance(case.policy.spec.horizontal.behavior.scale_down)
+    each = float(case.high)
+    if past.short_count and now - past.short_at < FORGOTTEN:
+        each = min(each, past.short_need / past.short_count)
+    count = case.view.scale.desired if case.view.scale is not None else case.stand.count
+    while count > max(1, least) and needed(case, count - 1) * margin <= (count - 1) * each:
+        count -= 1
+    return count
+
+
+def step(case: Case, grant: Grant, goal: int, allowed: int, now: float) -> Step:
+    """One step from ``scale.desired`` towards ``goal`` (equal: no wish). ``allowed``: the least allowed."""
+    scale, past = case.view.scale, case.past.replicas
+    assert scale is not None
+    out = Step(_stray(case, past.victim), [], past)
+    if past.victim:
+        victim = _find(case, past.victim)
+        if victim is None:
+            out.replicas = _nobody(past)
+        elif past.taken_at == UNKNOWN or now - past.taken_at > GOING:
+            _go_on(case, out, victim, goal, allowed, now)
+        return out
+    if goal >= scale.desired or now < past.rest_until:
+        return out
+    if allowed >= scale.desired:
+        out.holds.append(because(Code.RATE_LIMITED, wanted=goal, allowed=allowed))
+        return out
+    _choose(case, grant, out, now)
+    return out
+
+
+def give_up(case: Case, why: Reason | None = None) -> Step:
+    """The chosen pod, if there is one, stays."""
+    past = case.past.replicas
+    out = Step(_stray(case, ""), [why] if why is not None else [], past)
+    if past.victim:
+        out.replicas = _nobody(past)
+    return out
+
+
+def _go_on(case: Case, out: Step, victim: Member, goal: int, allowed: int, now: float) -> None:
+    """A pod is chosen: drop it, wait for the others and for its requests, or take it."""
+    scale, past = case.view.scale, out.replicas
+    assert scale is not None
+    waited = now - past.victim_at
+    drain = drain_time(case)
+    if goal >= scale.desired:
+        _keep(case, out, now)
+        return
+    others = [member for member in case.stand.serving if member.pod.uid != victim.pod.uid]
+    lacking = _lacking(case, others)
+    unready = any(not member.pod.ready for member in others)  # that one would be taken instead
+    if lacking > 0.0 or unready or not case.may_give:
+        if waited > drain + max(WAIT, float(case.policy.spec.resize.timeout_seconds)):
+            count = max(1, len(others))
+            free = sum(member.live for member in others)
+            out.holds.append(_no_room(count, needed(case, count) / count, free / count))
+            _keep(case, out, now, rest=REST)
+            return
+        out.holds.append(because(Code.DRAINING, pod=victim.pod.name, left=max(drain - waited, 0.0)))
+        return
+    if waited < drain:
+        out.holds.append(because(Code.DRAINING, pod=victim.pod.name, left=drain - waited))
+        return
+    if allowed >= scale.desired:
+        out.holds.append(because(Code.RATE_LIMITED, wanted=goal, allowed=allowed))
+        return
+    _take(case, out, victim, now)
+
+
+def _choose(case: Case, grant: Grant, out: Step, now: float) -> None:
+    scale = case.view.scale
+    assert scale is not None
+    unready = sorted(case.stand.starting, key=lambda member: -member.pod.created_at)
+    if case.view.target.kind in BY_ORDINAL:
+        candidates = sorted((*case.stand.serving, *unready), key=lambda member: -ordinal(member.pod))[:1]
+    else:
+        candidates = unready[:1] or ranked(case)
+    refusal: Reason | None = None
+    for victim in candidates:
+        others = [member for member in case.stand.serving if member is not victim]
+        if not others:
+            continue
+        refusal = _room(case, grant, others)
+        if refusal is not None:
+            continue
+        out.replicas = msgspec.structs.replace(out.replicas, victim=victim.pod.uid, victim_at=now)
+        if victim in case.stand.starting:
+            _take(case, out, victim, now)  # it never served: nothing to drain
+            return
+        count = len(others)
+        reason = because(
+            Code.CONSOLIDATE, pods=count, size=_each(case, count), demand=(case.demand.rho or 0.0) * 1000.0
+        )
+        marks = {DRAINING: "true"}
+        if case.view.target.kind not in BY_ORDINAL:
+            marks[DELETION_COST] = FIRST_TO_GO
+        out.actions.append(AnnotatePod(case.ref, victim.pod, marks, reason))
+        out.holds.append(because(Code.DRAINING, pod=victim.pod.name, left=drain_time(case)))
+        short = _grace(case, victim.pod)
+        if short is not None:
+            out.holds.append(short)
+        return
+    if refusal is not None:
+        out.holds.append(refusal)
+
+
+def _take(case: Case, out: Step, victim: Member, now: float) -> None:
+    scale, past = case.view.scale, out.replicas
+    assert scale is not None
+    after = scale.desired - 1
+    size = max((member.size for member in case.stand.serving if member is not victim), default=0)
+    reason = because(Code.SCALE_IN, demand=(case.demand.rho or 0.0) * 1000.0, pods=after, size=size)
+    victims = () if case.view.target.kind in BY_ORDINAL else (victim.pod,)
+    out.actions.append(
+        Scale(case.ref, case.view.target, case.view.ref.namespace, scale.desired, after, reason,
+              scale.resource_version, victims)
+    )  # fmt: skip
+    out.replicas = msgspec.structs.replace(
+        past, asked=after, asked_at=now, changes=behavior.remembered(past.changes, now, -1), taken_at=now
+    )
+
+
+def _keep(case: Case, out: Step, now: float, rest: float = 0.0) -> None:
+    """Not this pod, not now: its marks go with the next look (``_stray``), or at once."""
+    out.actions += _unmark(case, lambda pod: pod.uid == out.replicas.victim)
+    out.replicas = msgspec.structs.replace(
+        _nobody(out.replicas), rest_until=now + rest if rest else out.replicas.rest_until
+    )
+
+
+def _nobody(past: Replicas) -> Replicas:
+    return msgspec.structs.replace(past, victim="", victim_at=UNKNOWN, taken_at=UNKNOWN)
+
+
+def ranked(case: Case) -> list[Member]:
+    """Who goes first: not ready, then of the fullest zone and node, then the least loaded, then the youngest."""
+    serving = case.stand.serving
+    zones = Counter(_zone(case, member.pod) for member in serving)
+    nodes = Counter(member.pod.node for member in serving)
+
+    def order(member: Member) -> tuple[float, ...]:
+        pod = member.pod
+        seen = case.view.signals.pods.get(pod.uid)
+        load = value_or(seen.in_flight, 0.0) if seen is not None else 0.0
+        return pod.ready, -zones[_zone(case, pod)], -nodes[pod.node], load or 0.0, -pod.created_at
+
+    return sorted(serving, key=order)
+
+
+def ordinal(pod: Pod) -> int:
+    """The number at the end of the name, -1 without one."""
+    found = re.search(r"-(\d+)$", pod.name)
+    return int(found.group(1)) if found else -1
+
+
+def drain_time(case: Case) -> float:
+    """Seconds that a chosen pod serves on: at least the observed latency at the objective's percentile."""
+    latency = usable(case.view.signals.latency, case.policy.spec.signals.max_age)
+    return max(DRAIN, case.demand.target, latency or 0.0)
+
+
+def _grace(case: Case, pod: Pod) -> Reason | None:
+    latency = usable(case.view.signals.latency, case.policy.spec.signals.max_age)
+    if latency is None or pod.termination_grace_s >= latency:
+        return None
+    return because(Code.GRACE_SHORT, grace=pod.termination_grace_s, latency=latency, pod=pod.name)
+
+
+def _each(case: Case, count: int) -> int:
+    return in_steps(needed(case, count) / count, case.policy.spec.vertical.cpu.step, case.low, case.high)
+
+
+def _lacking(case: Case, others: Sequence[Member]) -> float:
+    """Millicores that the others, who all get the same share of the requests, lack of the size they need."""
+    if not others:
+        return 1.0
+    if not case.policy.spec.vertical.enabled:
+        return 0.0
+    burned = ((case.demand.rho or 0.0) + case.demand.drain) * 1000.0
+    need = needed(case, len(others))
+    enough = burned + KEPT * max(0.0, need - burned)
+    return max(0.0, enough - len(others) * min(min(member.live, member.size) for member in others))
+
+
+def _room(case: Case, grant: Grant, others: Sequence[Member]) -> Reason | None:
+    """Whether the others may grow to carry all: None, or what is in the way."""
+    count = len(others)
+    each = _each(case, count)
+    if not case.policy.spec.vertical.enabled:
+        return None
+    controls, step_size = case.policy.spec.vertical.cpu.controls, case.policy.spec.vertical.cpu.step
+    left = dict(grant.room)
+    for member in others:
+        more = each - member.size
+        if more <= 0:
+            continue
+        bound = refusals.most(case.past.sizes, member, step_size)
+        if bound is not None and max(bound, member.size) < each:
+            return _no_room(count, each, max(0, bound - member.size))
+        node = member.pod.node
+        if node in left:
+            cost = round(more * request_share(member.container.desired, controls))
+            if cost > left[node]:
+                return _no_room(count, each, max(0, left[node]))
+            left[node] -= cost
+    return None
+
+
+def _no_room(count: int, each: float, free: float) -> Reason:
+    return because(Code.NO_ROOM_TO_CONSOLIDATE, pods=count, size=each, free=free)
+
+
+def _find(case: Case, uid: str) -> Member | None:
+    stand = case.stand
+    members = (*stand.draining, *stand.starting, *stand.serving)
+    return next((member for member in members if member.pod.uid == uid), None)
+
+
+def _stray(case: Case, victim: str) -> list[Action]:
+    """Marks on pods that are not chosen (any more): another process left them, or the load came back."""
+    return _unmark(case, lambda pod: pod.uid != victim)
+
+
+def _unmark(case: Case, which: Callable[[Pod], bool]) -> list[Action]:
+    found: list[Action] = []
+    stand = case.stand
+    for member in (*stand.serving, *stand.starting, *stand.draining):
+        pod = member.pod
+        if DRAINING in pod.annotations and which(pod):
+            marks: Mapping[str, str | None] = {DRAINING: None}
+            if pod.annotations.get(DELETION_COST) == FIRST_TO_GO:
+                marks = {DRAINING: None, DELETION_COST: None}
+            why = because(Code.HELD, why=f"{pod.name} is kept")
+            found.append(AnnotatePod(case.ref, pod, marks, why))
+    return found
+
+
+def _zone(case: Case, pod: Pod) -> str:
+    return case.zones.get(pod.node, pod.node)

@@ -1,0 +1,110 @@
+"""What pods and scale teach about replicas: how long they take to start, which don't come, who else sets them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from statistics import median
+
+import msgspec
+
+from autoscaler.decide.history import UNKNOWN, Replicas
+from autoscaler.decide.standing import Member, Standing
+from autoscaler.model.reason import Code, Reason, because
+from autoscaler.model.workload import Pod, ScaleView, WorkloadView
+
+PATIENCE = 2.0
+"""A replica counts as coming for this many learned start-up times."""
+UNLEARNED = 300.0
+"""Seconds it counts while no pod has been seen to start."""
+SHORTEST, LONGEST = 1.0, 1800.0
+"""Seconds: what is outside is no start-up."""
+RECENT = 0.5
+"""Weight of the newest start-up."""
+UNUSUAL = 3.0
+UNSEEN = 60.0
+"""Seconds after which a number of replicas that we asked for and that never showed is no longer expected."""
+PUT_BACK = 3
+"""Somebody who sets other replicas this often within ``PUT_BACK_TIME`` is their owner."""
+PUT_BACK_TIME = 3600.0
+HONOURED = 600.0
+"""Seconds for which somebody else's number of replicas is kept."""
+
+
+def learn(past: Replicas, view: WorkloadView, stand: Standing, since: float, now: float) -> Replicas:
+    """Start-up times from pods that became ready since the last tick (``since``), and whether others set replicas."""
+    out = past
+    took = _start_ups(stand.serving, since)
+    if took:
+        value = median(took)
+        if out.start_ups:  # a pod that was ready before and is again has not started: one such may not teach much
+            value = out.start_up + RECENT * (min(value, UNUSUAL * out.start_up) - out.start_up)
+        out = msgspec.structs.replace(out, start_up=value, start_ups=min(1000, out.start_ups + len(took)))
+    if view.scale is not None:
+        out = _owned(out, view.scale, now)
+    return out
+
+
+def _start_ups(serving: Iterable[Member], since: float) -> list[float]:
+    found = []
+    for member in serving:
+        pod = member.pod
+        if pod.ready_at is None or member.container.restart_count or (since != UNKNOWN and pod.ready_at <= since - 1.0):
+            continue
+        begin = pod.scheduled_at if pod.scheduled_at is not None else pod.created_at
+        if SHORTEST <= pod.ready_at - begin <= LONGEST:
+            found.append(pod.ready_at - begin)
+    return found
+
+
+def _owned(past: Replicas, scale: ScaleView, now: float) -> Replicas:
+    """Notice a number of replicas that is not ours. ``asked`` is the number expected, ``asked_at`` until it is seen."""
+    if past.asked == 0 or scale.desired == past.asked:
+        if past.asked == scale.desired and past.asked_at == UNKNOWN:
+            return past
+        return msgspec.structs.replace(past, asked=scale.desired, asked_at=UNKNOWN)
+    if past.asked_at != UNKNOWN:
+        if now - past.asked_at <= UNSEEN:
+            return past
+        return msgspec.structs.replace(past, asked=scale.desired, asked_at=UNKNOWN)
+    kept = tuple(at for at in past.put_back if at > now - PUT_BACK_TIME)
+    return msgspec.structs.replace(past, asked=scale.desired, put_back=(*kept, now))
+
+
+def owner(past: Replicas, scale: ScaleView, now: float) -> Reason | None:
+    """Who else sets the replicas, when they are to be left alone: another controller, or a person, for a while."""
+    if scale.other_owner:
+        return because(Code.OTHER_OWNER, owner=scale.other_owner)
+    lately = [at for at in past.put_back if at > now - PUT_BACK_TIME]
+    if not lately:
+        return None
+    who = scale.scaled_by or "somebody else"
+    if len(lately) >= PUT_BACK:
+        return because(Code.OTHER_OWNER, owner=f"{who}, {len(lately)} times within an hour")
+    left = lately[-1] + HONOURED - now
+    return because(Code.OTHER_OWNER, owner=f"{who}, kept for {left:.0f}s more") if left > 0.0 else None
+
+
+def expected(past: Replicas) -> float:
+    """Seconds from a pod's creation within which it is expected to serve."""
+    return PATIENCE * past.start_up if past.start_ups else max(UNLEARNED, PATIENCE * past.start_up)
+
+
+def missing(past: Replicas, starting: Sequence[Member], now: float) -> list[Member]:
+    """Those that have had twice the usual time and don't serve yet."""
+    patience = expected(past)
+    return [member for member in starting if now - member.pod.created_at > patience]
+
+
+def not_coming(members: Sequence[Member]) -> Reason:
+    """Told to people with the first reason that the cluster gives."""
+    why = next((said for member in members if (said := _why(member.pod))), "not ready in twice the usual time")
+    return because(Code.NOT_COMING, pods=len(members), why=why)
+
+
+def _why(pod: Pod) -> str:
+    if pod.unschedulable:
+        return f"{pod.name} can't be scheduled"
+    for container in pod.containers:
+        if container.waiting_reason:
+            return f"{pod.name} is in {container.waiting_reason}"
+    return ""
