@@ -7,32 +7,21 @@ the pod stays, and all of them shrink instead.
 
 from __future__ import annotations
 
-import re
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import msgspec
 
-from autoscaler.decide import behavior, refusals, staffing
+from autoscaler.decide import behavior, refusals, staffing, victims
 from autoscaler.decide.case import Case
-from autoscaler.decide.demand import GOAL, usable
+from autoscaler.decide.demand import GOAL
 from autoscaler.decide.history import UNKNOWN, Replicas
 from autoscaler.decide.sizes import in_steps, request_share
 from autoscaler.decide.standing import Member
 from autoscaler.model.plan import Action, AnnotatePod, Grant, Scale
 from autoscaler.model.reason import Code, Reason, because
-from autoscaler.model.signal import value_or
-from autoscaler.model.workload import Pod
 
-DELETION_COST: Final = "controller.kubernetes.io/pod-deletion-cost"
-FIRST_TO_GO: Final = "-1000"
-DRAINING: Final = "inference-autoscaler.dev/draining"
-BY_ORDINAL: Final = frozenset({"StatefulSet", "LeaderWorkerSet"})
-"""Kinds that always take away the pod with the highest number."""
-DRAIN: Final = 3.0
-"""Seconds at least between choosing a pod and taking it: those who obey the mark must have seen it."""
 KEPT: Final = 0.6
 """Share of the head-room that the others must have before one goes: what growing aims at (``want.KEEP``)."""
 WAIT: Final = 60.0
@@ -94,7 +83,7 @@ def step(case: Case, grant: Grant, goal: int, allowed: int, now: float) -> Step:
     """One step from ``scale.desired`` towards ``goal`` (equal: no wish). ``allowed``: the least allowed."""
     scale, past = case.view.scale, case.past.replicas
     assert scale is not None
-    out = Step(_stray(case, past.victim), [], past)
+    out = Step(victims.stray(case, past.victim), [], past)
     if past.victim:
         victim = _find(case, past.victim)
         if victim is None:
@@ -114,7 +103,7 @@ def step(case: Case, grant: Grant, goal: int, allowed: int, now: float) -> Step:
 def give_up(case: Case, why: Reason | None = None) -> Step:
     """The chosen pod, if there is one, stays."""
     past = case.past.replicas
-    out = Step(_stray(case, ""), [why] if why is not None else [], past)
+    out = Step(victims.stray(case, ""), [why] if why is not None else [], past)
     if past.victim:
         out.replicas = _nobody(past)
     return out
@@ -125,7 +114,7 @@ def _go_on(case: Case, out: Step, victim: Member, goal: int, allowed: int, now: 
     scale, past = case.view.scale, out.replicas
     assert scale is not None
     waited = now - past.victim_at
-    drain = drain_time(case)
+    drain = victims.drain_time(case)
     if goal >= scale.desired:
         _keep(case, out, now)
         return
@@ -153,13 +142,8 @@ def _go_on(case: Case, out: Step, victim: Member, goal: int, allowed: int, now: 
 def _choose(case: Case, grant: Grant, out: Step, now: float) -> None:
     scale = case.view.scale
     assert scale is not None
-    unready = sorted(case.stand.starting, key=lambda member: -member.pod.created_at)
-    if case.view.target.kind in BY_ORDINAL:
-        candidates = sorted((*case.stand.serving, *unready), key=lambda member: -ordinal(member.pod))[:1]
-    else:
-        candidates = unready[:1] or ranked(case)
     refusal: Reason | None = None
-    for victim in candidates:
+    for victim in victims.candidates(case):
         others = [member for member in case.stand.serving if member is not victim]
         if not others:
             continue
@@ -174,12 +158,9 @@ def _choose(case: Case, grant: Grant, out: Step, now: float) -> None:
         reason = because(
             Code.CONSOLIDATE, pods=count, size=_each(case, count), demand=(case.demand.rho or 0.0) * 1000.0
         )
-        marks = {DRAINING: "true"}
-        if case.view.target.kind not in BY_ORDINAL:
-            marks[DELETION_COST] = FIRST_TO_GO
-        out.actions.append(AnnotatePod(case.ref, victim.pod, marks, reason))
-        out.holds.append(because(Code.DRAINING, pod=victim.pod.name, left=drain_time(case)))
-        short = _grace(case, victim.pod)
+        out.actions.append(AnnotatePod(case.ref, victim.pod, victims.marks(case), reason))
+        out.holds.append(because(Code.DRAINING, pod=victim.pod.name, left=victims.drain_time(case)))
+        short = victims.grace(case, victim.pod)
         if short is not None:
             out.holds.append(short)
         return
@@ -193,10 +174,10 @@ def _take(case: Case, out: Step, victim: Member, now: float) -> None:
     after = scale.desired - 1
     size = max((member.size for member in case.stand.serving if member is not victim), default=0)
     reason = because(Code.SCALE_IN, demand=(case.demand.rho or 0.0) * 1000.0, pods=after, size=size)
-    victims = () if case.view.target.kind in BY_ORDINAL else (victim.pod,)
+    chosen = () if victims.by_ordinal(case) else (victim.pod,)
     out.actions.append(
         Scale(case.ref, case.view.target, case.view.ref.namespace, scale.desired, after, reason,
-              scale.resource_version, victims)
+              scale.resource_version, chosen)
     )  # fmt: skip
     out.replicas = msgspec.structs.replace(
         past, asked=after, asked_at=now, changes=behavior.remembered(past.changes, now, -1), taken_at=now
@@ -204,8 +185,8 @@ def _take(case: Case, out: Step, victim: Member, now: float) -> None:
 
 
 def _keep(case: Case, out: Step, now: float, rest: float = 0.0) -> None:
-    """Not this pod, not now: its marks go with the next look (``_stray``), or at once."""
-    out.actions += _unmark(case, lambda pod: pod.uid == out.replicas.victim)
+    """Not this pod, not now: its marks go with the next look (``victims.stray``), or at once."""
+    out.actions += victims.unmark(case, lambda pod: pod.uid == out.replicas.victim)
     out.replicas = msgspec.structs.replace(
         _nobody(out.replicas), rest_until=now + rest if rest else out.replicas.rest_until
     )
@@ -213,40 +194,6 @@ def _keep(case: Case, out: Step, now: float, rest: float = 0.0) -> None:
 
 def _nobody(past: Replicas) -> Replicas:
     return msgspec.structs.replace(past, victim="", victim_at=UNKNOWN, taken_at=UNKNOWN)
-
-
-def ranked(case: Case) -> list[Member]:
-    """Who goes first: not ready, then of the fullest zone and node, then the least loaded, then the youngest."""
-    serving = case.stand.serving
-    zones = Counter(_zone(case, member.pod) for member in serving)
-    nodes = Counter(member.pod.node for member in serving)
-
-    def order(member: Member) -> tuple[float, ...]:
-        pod = member.pod
-        seen = case.view.signals.pods.get(pod.uid)
-        load = value_or(seen.in_flight, 0.0) if seen is not None else 0.0
-        return pod.ready, -zones[_zone(case, pod)], -nodes[pod.node], load or 0.0, -pod.created_at
-
-    return sorted(serving, key=order)
-
-
-def ordinal(pod: Pod) -> int:
-    """The number at the end of the name, -1 without one."""
-    found = re.search(r"-(\d+)$", pod.name)
-    return int(found.group(1)) if found else -1
-
-
-def drain_time(case: Case) -> float:
-    """Seconds that a chosen pod serves on: at least the observed latency at the objective's percentile."""
-    latency = usable(case.view.signals.latency, case.policy.spec.signals.max_age)
-    return max(DRAIN, case.demand.target, latency or 0.0)
-
-
-def _grace(case: Case, pod: Pod) -> Reason | None:
-    latency = usable(case.view.signals.latency, case.policy.spec.signals.max_age)
-    if latency is None or pod.termination_grace_s >= latency:
-        return None
-    return because(Code.GRACE_SHORT, grace=pod.termination_grace_s, latency=latency, pod=pod.name)
 
 
 def _each(case: Case, count: int) -> int:
@@ -297,26 +244,3 @@ def _find(case: Case, uid: str) -> Member | None:
     stand = case.stand
     members = (*stand.draining, *stand.starting, *stand.serving)
     return next((member for member in members if member.pod.uid == uid), None)
-
-
-def _stray(case: Case, victim: str) -> list[Action]:
-    """Marks on pods that are not chosen (any more): another process left them, or the load came back."""
-    return _unmark(case, lambda pod: pod.uid != victim)
-
-
-def _unmark(case: Case, which: Callable[[Pod], bool]) -> list[Action]:
-    found: list[Action] = []
-    stand = case.stand
-    for member in (*stand.serving, *stand.starting, *stand.draining):
-        pod = member.pod
-        if DRAINING in pod.annotations and which(pod):
-            marks: Mapping[str, str | None] = {DRAINING: None}
-            if pod.annotations.get(DELETION_COST) == FIRST_TO_GO:
-                marks = {DRAINING: None, DELETION_COST: None}
-            why = because(Code.HELD, why=f"{pod.name} is kept")
-            found.append(AnnotatePod(case.ref, pod, marks, why))
-    return found
-
-
-def _zone(case: Case, pod: Pod) -> str:
-    return case.zones.get(pod.node, pod.node)

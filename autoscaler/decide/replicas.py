@@ -23,6 +23,8 @@ RECENT = 0.5
 UNUSUAL = 3.0
 UNSEEN = 60.0
 """Seconds after which a number of replicas that we asked for and that never showed is no longer expected."""
+SETTLING = 120.0
+"""Seconds after the usual start-up in which a shrink is the settling of sizes."""
 PUT_BACK = 3
 """Somebody who sets other replicas this often within ``PUT_BACK_TIME`` is their owner."""
 PUT_BACK_TIME = 3600.0
@@ -93,6 +95,17 @@ def missing(past: Replicas, starting: Sequence[Member], now: float) -> list[Memb
     """Those that have had twice the usual time and don't serve yet."""
     patience = expected(past)
     return [member for member in starting if now - member.pod.created_at > patience]
+
+
+def bridging(past: Replicas, stand: Standing, now: float) -> Reason | None:
+    """Running pods keep their burst while others start; those that don't come bridge nothing."""
+    coming = len(stand.starting) - len(missing(past, stand.starting, now))
+    return because(Code.STARTING, starting=coming) if coming else None
+
+
+def came(past: Replicas, now: float) -> bool:
+    """Whether replicas that were asked for have come so lately that sizes still settle."""
+    return bool(past.changes) and past.changes[-1][1] > 0 and now - past.changes[-1][0] < past.start_up + SETTLING
 
 
 def not_coming(members: Sequence[Member]) -> Reason:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from autoscaler.decide import guards, refusals
+from autoscaler.decide import guards, refusals, replicas
 from autoscaler.decide.case import Case
 from autoscaler.decide.history import UNKNOWN
 from autoscaler.decide.sizes import in_steps
@@ -78,6 +78,7 @@ def want(case: Case, now: float, brakes_open: bool = False) -> Want:
         because(Code.BREAKER, bad=0, total=0) if brakes_open else None,
         guards.learning(case.past, now),
         guards.barred(case.past, now),
+        replicas.bridging(case.past.replicas, stand, now),
     )
     if block is not None:
         holds.append(block)
@@ -87,7 +88,10 @@ def want(case: Case, now: float, brakes_open: bool = False) -> Want:
         left = max(0.0, case.past.sizes.wishes[0][0] + window - now)
         holds.append(because(Code.STABILIZING, wanted=low_enough, have=have, left=left))
         return _as_is(case, _steady(case), holds, lend=low_enough)
-    return _sized(case, top, because(Code.SHRINK, demand=burned, wanted=top, have=have), holds, now, shrink=True)
+    reason = because(Code.SHRINK, demand=burned, wanted=top, have=have)
+    if replicas.came(case.past.replicas, now):
+        reason = because(Code.SETTLE, wanted=top / count)
+    return _sized(case, top, reason, holds, now, shrink=True)
 
 
 def _first(*reasons: Reason | None) -> Reason | None:
@@ -161,6 +165,14 @@ def _breach(case: Case) -> Reason:
 
 def _rose(case: Case) -> Reason:
     demand = case.demand
+    if case.stand.draining:
+        count = max(1, case.stand.count)
+        return because(
+            Code.CONSOLIDATE,
+            pods=count,
+            size=(demand.need or 0.0) * 1000.0 / count,
+            demand=(demand.rho or 0.0) * 1000.0,
+        )
     return because(
         Code.DEMAND, demand=(demand.rho or 0.0) * 1000.0, wanted=(demand.need or 0.0) * 1000.0, have=case.stand.have
     )

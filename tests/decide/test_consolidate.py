@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from autoscaler.decide.consolidate import DELETION_COST, DRAINING, REST, WAIT
+from autoscaler.decide.consolidate import REST, WAIT
+from autoscaler.decide.victims import DELETION_COST, DRAINING
 from autoscaler.model.plan import AnnotatePod, Plan, Resize, Scale
 from autoscaler.model.reason import Code
 from autoscaler.model.signal import Measured, PodSignals, Signals
