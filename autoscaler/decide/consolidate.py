@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from autoscaler.decide import behavior, refusals, staffing, victims
+from autoscaler.decide import behavior, refusals, replicas, staffing, victims
 from autoscaler.decide.case import Case
 from autoscaler.decide.demand import GOAL
 from autoscaler.decide.history import UNKNOWN, Replicas
@@ -179,9 +179,7 @@ def _take(case: Case, out: Step, victim: Member, now: float) -> None:
         Scale(case.ref, case.view.target, case.view.ref.namespace, scale.desired, after, reason,
               scale.resource_version, chosen)
     )  # fmt: skip
-    out.replicas = msgspec.structs.replace(
-        past, asked=after, asked_at=now, changes=behavior.remembered(past.changes, now, -1), taken_at=now
-    )
+    out.replicas = msgspec.structs.replace(replicas.asking(past, scale.desired, after, now), taken_at=now)
 
 
 def _keep(case: Case, out: Step, now: float, rest: float = 0.0) -> None:

@@ -126,11 +126,10 @@ def _out(
     reason = because(Code.SCALE_OUT, wanted=want.cpu, covered=covered)
     action = Scale(case.ref, case.view.target, case.view.ref.namespace, seen.desired, wished, reason,
                    seen.resource_version)  # fmt: skip
-    past = msgspec.structs.replace(
-        past, asked=wished, asked_at=now, changes=behavior.remembered(past.changes, now, wished - seen.desired),
-        short_count=case.stand.count, short_need=((case.demand.need or 0.0) - case.demand.drain) * 1000.0,
-        short_at=now,
-    )  # fmt: skip
+    if grant.short > 0.0:
+        need = ((case.demand.need or 0.0) - case.demand.drain) * 1000.0
+        past = msgspec.structs.replace(past, short_count=case.stand.count, short_need=need, short_at=now)
+    past = replicas.asking(past, seen.desired, wished, now)
     return [action], holds, past
 
 

@@ -7,11 +7,14 @@ from statistics import median
 
 import msgspec
 
+from autoscaler.decide import behavior
 from autoscaler.decide.history import UNKNOWN, Replicas
 from autoscaler.decide.standing import Member, Standing
 from autoscaler.model.reason import Code, Reason, because
 from autoscaler.model.workload import Pod, ScaleView, WorkloadView
 
+OURS = "inference-autoscaler"
+"""The field manager under which this program writes."""
 PATIENCE = 2.0
 """A replica counts as coming for this many learned start-up times."""
 UNLEARNED = 300.0
@@ -23,10 +26,11 @@ RECENT = 0.5
 UNUSUAL = 3.0
 UNSEEN = 60.0
 """Seconds after which a number of replicas that we asked for and that never showed is no longer expected."""
+STILL = 0.8
 SETTLING = 120.0
 """Seconds after the usual start-up in which a shrink is the settling of sizes."""
 PUT_BACK = 3
-"""Somebody who sets other replicas this often within ``PUT_BACK_TIME`` is their owner."""
+"""Somebody who sets other replicas this often in a row is their owner, and left alone for ``PUT_BACK_TIME``."""
 PUT_BACK_TIME = 3600.0
 HONOURED = 600.0
 """Seconds for which somebody else's number of replicas is kept."""
@@ -65,25 +69,40 @@ def _owned(past: Replicas, scale: ScaleView, now: float) -> Replicas:
             return past
         return msgspec.structs.replace(past, asked=scale.desired, asked_at=UNKNOWN)
     if past.asked_at != UNKNOWN:
-        if now - past.asked_at <= UNSEEN:
+        # Ours was not seen. It may be late, or lost, or somebody has set another at once.
+        theirs = scale.scaled_by not in ("", OURS) and (scale.scaled_at or 0.0) >= past.asked_at
+        if not theirs and now - past.asked_at <= UNSEEN:
             return past
+        if theirs:
+            return _put_back(past, scale.desired, now)
         return msgspec.structs.replace(past, asked=scale.desired, asked_at=UNKNOWN)
-    kept = tuple(at for at in past.put_back if at > now - PUT_BACK_TIME)
-    return msgspec.structs.replace(past, asked=scale.desired, put_back=(*kept, now))
+    return _put_back(past, scale.desired, now)
+
+
+def _put_back(past: Replicas, desired: int, now: float) -> Replicas:
+    return msgspec.structs.replace(past, asked=desired, asked_at=UNKNOWN, put_back=(*past.put_back, now)[-PUT_BACK:])
+
+
+def asking(past: Replicas, before: int, after: int, now: float) -> Replicas:
+    """Another number is asked for. A number that was never seen is asked for again, and counts once."""
+    again = past.asked_at != UNKNOWN and bool(past.changes)
+    changes = behavior.remembered(past.changes[:-1] if again else past.changes, now, after - before)
+    return msgspec.structs.replace(past, asked=after, asked_at=now, changes=changes)
 
 
 def owner(past: Replicas, scale: ScaleView, now: float) -> Reason | None:
     """Who else sets the replicas, when they are to be left alone: another controller, or a person, for a while."""
     if scale.other_owner:
         return because(Code.OTHER_OWNER, owner=scale.other_owner)
-    lately = [at for at in past.put_back if at > now - PUT_BACK_TIME]
-    if not lately:
+    if not past.put_back:
         return None
-    who = scale.scaled_by or "somebody else"
-    if len(lately) >= PUT_BACK:
-        return because(Code.OTHER_OWNER, owner=f"{who}, {len(lately)} times within an hour")
-    left = lately[-1] + HONOURED - now
-    return because(Code.OTHER_OWNER, owner=f"{who}, kept for {left:.0f}s more") if left > 0.0 else None
+    last, who = past.put_back[-1], scale.scaled_by or "somebody else"
+    stubborn = len(past.put_back) == PUT_BACK and last - past.put_back[0] <= 2.0 * PUT_BACK_TIME
+    left = last + (PUT_BACK_TIME if stubborn else HONOURED) - now
+    if left <= 0.0:
+        return None
+    again = ", again and again" if stubborn else ""
+    return because(Code.OTHER_OWNER, owner=f"{who}{again}: left alone for {left:.0f}s more")
 
 
 def expected(past: Replicas) -> float:
@@ -103,9 +122,10 @@ def bridging(past: Replicas, stand: Standing, now: float) -> Reason | None:
     return because(Code.STARTING, starting=coming) if coming else None
 
 
-def came(past: Replicas, now: float) -> bool:
-    """Whether replicas that were asked for have come so lately that sizes still settle."""
-    return bool(past.changes) and past.changes[-1][1] > 0 and now - past.changes[-1][0] < past.start_up + SETTLING
+def came(past: Replicas, need: float, now: float) -> bool:
+    """Whether replicas have come lately for a load that is still there (``need`` in millicores): sizes settle."""
+    lately = bool(past.changes) and past.changes[-1][1] > 0 and now - past.changes[-1][0] < past.start_up + SETTLING
+    return lately and need > STILL * past.short_need
 
 
 def not_coming(members: Sequence[Member]) -> Reason:

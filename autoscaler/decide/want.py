@@ -11,7 +11,11 @@ from autoscaler.decide.sizes import in_steps
 from autoscaler.model.plan import Want
 from autoscaler.model.reason import Code, Reason, because
 
-KEEP = 0.6
+CALM = 150.0
+"""Seconds in which a shrink that wins little must not have been needed: what is soon taken back costs two resizes."""
+WORTHWHILE = 0.3
+"""A shrink by this part of the size needs only the policy's window."""
+KEEP = 0.65
 """Growing waits until less than this share of the head-room is left: a resize has a cost."""
 BREACH_STEP = 1.2
 """A breach with CPU evidence asks at least for this times the present size."""
@@ -44,7 +48,7 @@ def want(case: Case, now: float, brakes_open: bool = False) -> Want:
     floor = count * case.low
     low_enough = max(need, float(floor))
     case.past = msgspec.structs.replace(case.past, sizes=_remember(case, need, now))
-    top = case.past.sizes.wishes[0][1]
+    top = _top(case, have, now)
     grow_to = case.past.sizes.lows[0][1]
     settled = now - case.past.sizes.changed_at > SETTLING or case.past.sizes.changed_at == UNKNOWN
 
@@ -60,7 +64,9 @@ def want(case: Case, now: float, brakes_open: bool = False) -> Want:
             if need > have:
                 return _as_is(case, holds[-1], holds)
         elif settled and demand.evidence:
-            return _sized(case, max(need, have * BREACH_STEP), _breach(case), holds, now)
+            wanted = max(need, have * BREACH_STEP)
+            case.past = msgspec.structs.replace(case.past, sizes=_remember(case, wanted, now))
+            return _sized(case, wanted, _breach(case), holds, now)
         elif need > have:
             return _sized(case, need, _breach(case), holds, now)
     if grow_to > have:
@@ -89,7 +95,7 @@ def want(case: Case, now: float, brakes_open: bool = False) -> Want:
         holds.append(because(Code.STABILIZING, wanted=low_enough, have=have, left=left))
         return _as_is(case, _steady(case), holds, lend=low_enough)
     reason = because(Code.SHRINK, demand=burned, wanted=top, have=have)
-    if replicas.came(case.past.replicas, now):
+    if replicas.came(case.past.replicas, need, now):
         reason = because(Code.SETTLE, wanted=top / count)
     return _sized(case, top, reason, holds, now, shrink=True)
 
@@ -98,12 +104,21 @@ def _first(*reasons: Reason | None) -> Reason | None:
     return next((reason for reason in reasons if reason is not None), None)
 
 
+def _top(case: Case, have: float, now: float) -> float:
+    """The largest wish that a shrink must respect: of the policy's window, or of ``CALM`` where little is to be won."""
+    wishes = case.past.sizes.wishes
+    window = float(case.policy.spec.vertical.behavior.shrink.stabilization_window_seconds)
+    lately = next(wish for at, wish in wishes if at >= now - window - 1e-6)
+    return lately if have - lately >= WORTHWHILE * have else wishes[0][1]
+
+
 def _remember(case: Case, need: float, now: float) -> object:
     behavior = case.policy.spec.vertical.behavior
     sizes = case.past.sizes
+    patience = max(CALM, float(behavior.shrink.stabilization_window_seconds))
     return msgspec.structs.replace(
         sizes,
-        wishes=guards.windowed(sizes.wishes, now, need, float(behavior.shrink.stabilization_window_seconds), 1),
+        wishes=guards.windowed(sizes.wishes, now, need, patience, 1),
         lows=guards.windowed(sizes.lows, now, need, float(behavior.grow.stabilization_window_seconds), -1),
     )
 
