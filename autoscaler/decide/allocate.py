@@ -2,8 +2,8 @@
 
 What shrinks gives its room first (a resize is sent after the shrinks that make its room); then grows are granted within
 node room, quota, LimitRange, budget and the fleet's limit, higher priority first. Where a node or a budget is too small
-for all, it is divided anew (``sharing.py``) and those that hold more than their part give as much as is missing. As much
-as fits beats all or nothing.
+for all, it is divided anew (``sharing.py``) and those that hold more than their part give as much as is missing.
+As much as fits beats all or nothing.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from autoscaler.model.plan import Grant, Ledger
 from autoscaler.model.reason import Reason
 from autoscaler.model.workload import WorkloadRef
 
-WORTH = 0.06
+WORTH = 0.04
 """Part of its size that a donor must have to spare before it is resized for others."""
 
 Part = tuple[Case, Member]
@@ -46,8 +46,8 @@ def allocate(cases: Sequence[Case], ledger: Ledger) -> dict[WorkloadRef, Grant]:
             growing.append(case)
     reasons: dict[WorkloadRef, list[Reason]] = {}
     if growing:
-        for parts, short in rooms.crowded(cases, growing):
-            _squeeze(parts, short, granted, rooms)
+        for parts, lack in rooms.crowded(cases, growing):
+            _squeeze(parts, lack, granted, rooms)
         growing.sort(key=_urgency)
         for case in growing:
             _grow(case, granted[case.ref], rooms, reasons.setdefault(case.ref, []))
@@ -130,6 +130,9 @@ def _claim(case: Case, member: Member) -> Claim:
         have = member.size / 1000.0
         return Claim(have, have, have)
     low = case.low / 1000.0
-    load = max(low, ((demand.rho or 0.0) + demand.drain) / count)
-    want = max(load + 0.05, demand.need / count)
-    return Claim(min(low, load), load, min(want, case.high / 1000.0) if want * 1000.0 > case.high else want)
+    load = max(low, (demand.rho or 0.0) / count)
+    want = min(max(load, demand.need / count), max(low, case.high / 1000.0))
+    return Claim(
+        floor=low, load=min(load, want), want=want, backlog=demand.backlog / count,
+        scale=max(demand.scale / count, 0.02),
+    )  # fmt: skip

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from autoscaler.decide import cost, guards, refusals, replicas, traffic
+from autoscaler.decide import cost, guards, misses, refusals, replicas, traffic
 from autoscaler.decide.case import Case
 from autoscaler.decide.demand import Demand, demand
 from autoscaler.decide.history import UNKNOWN, History, Replicas
@@ -51,6 +51,9 @@ def learn(past: History, subject: Subject, standing: Standing, now: float) -> Hi
     signals = view.signals
     elapsed = now - past.at if past.at >= 0.0 else 0.0
     seen = traffic.learn(past.traffic, signals, now)
+    judged = past.headroom
+    if seen.sampled_at != past.traffic.sampled_at:
+        judged = misses.learn(judged, signals, seen.sampled_at - past.traffic.sampled_at)
     settled = all(now - member.pod.created_at > START_GRACE for member in standing.serving)
     template = view.scale.template_hash if view.scale is not None else ""
     spent = cost.learn(past.cost, signals, cost.completed(signals, elapsed), now, template, settled)
@@ -61,7 +64,9 @@ def learn(past: History, subject: Subject, standing: Standing, now: float) -> Hi
         counted = Replicas(adopted=standing.count)
     counted = replicas.learn(counted, view, standing, past.at, now)
     since = past.since if past.since != UNKNOWN else now
-    return msgspec.structs.replace(past, at=now, since=since, traffic=seen, cost=spent, replicas=counted)
+    return msgspec.structs.replace(
+        past, at=now, since=since, traffic=seen, cost=spent, replicas=counted, headroom=judged
+    )
 
 
 def largest_node(seen: Seen) -> int:

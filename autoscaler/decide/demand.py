@@ -8,26 +8,26 @@ blocks shrinking and is never zero.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from math import sqrt
+from math import log, sqrt
 
-from autoscaler.decide import staffing, traffic
-from autoscaler.decide.history import History
+from autoscaler.decide import misses, staffing, traffic
+from autoscaler.decide.history import History, Traffic
 from autoscaler.decide.standing import Standing
 from autoscaler.model.policy import Policy
 from autoscaler.model.reason import Code, Reason, because
 from autoscaler.model.signal import Absent, Cause, Measured, Reading, Signals
 
-GOAL = 0.2
+GOAL = 0.1
 """Share of the allowed misses that head-room aims at: the rest is for what can't be foreseen."""
-SWINGS = 1.0
-"""Standard deviations of the learned swing that are kept ready."""
+WORTH = 3.5
+"""What being short for a share of the moments costs, against the same share of the load in cores kept ready."""
 DRAIN_TARGETS = 4.0
 """A backlog is to be gone within this many targets."""
+NOTICE = 2.0
+"""Seconds from a decision to its effect."""
 THROTTLED = 0.1
 BUSY = 0.85
 PRESSURE = 0.25
-FEWEST = 5.0
-"""Requests below which a miss ratio says nothing."""
 USE_TARGET = 0.7
 """CPU use / size aimed at where only CPU is known and the policy doesn't say."""
 
@@ -36,8 +36,8 @@ USE_TARGET = 0.7
 class Demand:
     """``rho``: cores the arrivals burn, None when unknown; ``need``: with drain and head-room, None when unknown.
 
-    ``misses``: share of requests, None when unknown; ``breach``: more missed than allowed; ``evidence``: whether the CPU
-    is what is short (None: unknown); ``blocks``: why nothing may shrink. Cores throughout.
+    ``misses``: share of requests, None when unknown; ``breach``: more missed than allowed; ``evidence``: whether the
+    CPU is what is short (None: unknown); ``blocks``: why nothing may shrink. Cores throughout.
     """
 
     rho: float | None = None
@@ -54,6 +54,10 @@ class Demand:
     breach: bool = False
     evidence: bool | None = None
     stalled: bool = False
+    backlog: float = 0.0
+    """CPU-seconds that wait beyond what is usual."""
+    scale: float = 0.0
+    """Head-room of x cores leaves a chance of about e^(−x/scale) that a request finds too few."""
     lone: float = 0.0
     """Cores below which one request alone misses its target."""
     blocks: list[Reason] = field(default_factory=list)
@@ -82,7 +86,7 @@ def demand(signals: Signals, policy: Policy, past: History, stand: Standing) -> 
     out.evidence = _evidence(out, signals, live, max_age)
     if latency is not None:
         out.target, out.allowed = latency.target, 1.0 - latency.within
-        _missed(out, signals, max_age)
+        _missed(out, signals, past, max_age)
     _blocks(out, signals, policy, max_age)
     work = past.cost.work
     out.work = max(0.0, work)
@@ -97,7 +101,7 @@ def demand(signals: Signals, policy: Policy, past: History, stand: Standing) -> 
 
 def _by_requests(out: Demand, rate: float, past: History, stand: Standing) -> None:
     seen = past.traffic
-    out.arrivals = max(traffic.upper(seen), 0.0)
+    out.arrivals = max(seen.level, 0.0)
     work = past.cost.work
     out.rho = rho = out.arrivals * work
     queues = max(1, stand.count)
@@ -107,11 +111,27 @@ def _by_requests(out: Demand, rate: float, past: History, stand: Standing) -> No
         # Requests in service are no backlog; nor is what chance piles up.
         excess = out.in_flight - rho - 2.0 * sqrt(rho) - 2.0 * queues
         if excess > 0.0 and (out.evidence or rho > BUSY * stand.live / 1000.0):
-            out.drain = excess * work / max(DRAIN_TARGETS * out.target, 2.0)
-    swing = SWINGS * sqrt(seen.swing) * rho
-    spread = queues * staffing.need((rho + 0.5 * swing) / queues, work, out.target, GOAL * out.allowed) - rho
+            # What the present size works off before another could take effect needs no cores.
+            left = excess * work - max(0.0, stand.have / 1000.0 - rho) * NOTICE
+            if left > 0.0:
+                out.backlog = left
+                out.drain = left / max(DRAIN_TARGETS * out.target, 2.0)
+    goal = GOAL * out.allowed
+    chance = queues * staffing.need(rho / queues, work, out.target, goal) - rho
+    out.scale = chance / log(1.0 / goal)
+    habit = _habit(seen) * rho
     out.lone = queues * staffing.alone(work, out.target)
-    out.need = max(rho + out.drain + past.headroom.beta * (spread + 0.5 * swing), out.lone)
+    out.need = max(rho + out.drain + past.headroom.beta * max(chance, habit), out.lone)
+
+
+def _habit(seen: Traffic) -> float:
+    """Head-room for the load's usual surprises, in parts of the load.
+
+    A newsvendor's: with chance p·e^(−x/s) that a moment exceeds x (``traffic.tail``), the sum x + WORTH·p·e^(−x/s) is
+    least at x = s·ln(WORTH·p/s). A load of rare huge bursts gets less than a quantile would ask, a lively one more.
+    """
+    often, scale = traffic.tail(seen)
+    return scale * log(WORTH * often / scale) if 0.0 < scale < WORTH * often else 0.0
 
 
 def _by_use(out: Demand, live: float, target: float) -> None:
@@ -134,14 +154,11 @@ def _evidence(out: Demand, signals: Signals, live: float, max_age: float) -> boo
     return pressure is not None and pressure >= PRESSURE
 
 
-def _missed(out: Demand, signals: Signals, max_age: float) -> None:
+def _missed(out: Demand, signals: Signals, past: History, max_age: float) -> None:
     reading = signals.misses
     if isinstance(reading, Measured) and reading.age_s <= max_age:
         out.misses = reading.value
-        enough = (
-            reading.weight <= 0.0 or reading.weight * reading.value >= 2.0 or reading.weight >= FEWEST / out.allowed
-        )
-        out.breach = enough and reading.value > out.allowed
+        out.breach = misses.breach(past.headroom, reading, out.allowed)
 
 
 def _blocks(out: Demand, signals: Signals, policy: Policy, max_age: float) -> None:
@@ -164,10 +181,8 @@ def _blocks(out: Demand, signals: Signals, policy: Policy, max_age: float) -> No
             out.blocks.append(
                 because(Code.NO_SIGNAL, signal=name, why=f"only {reading.coverage:.0%} of the pods answered")
             )
-    if out.in_flight and signals.requests is not None and isinstance(signals.requests, Absent):
-        # In flight without a rate contradicts "no traffic".
-        if signals.requests.cause is Cause.NO_TRAFFIC:
-            out.blocks.append(because(Code.NO_SIGNAL, signal="requests", why="in flight without a rate"))
+    if out.in_flight and isinstance(signals.requests, Absent) and signals.requests.cause is Cause.NO_TRAFFIC:
+        out.blocks.append(because(Code.NO_SIGNAL, signal="requests", why="in flight without a rate"))
 
 
 def _other_objectives(out: Demand, signals: Signals, policy: Policy, stand: Standing, max_age: float) -> None:

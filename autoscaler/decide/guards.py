@@ -7,6 +7,8 @@ from autoscaler.model.policy import Mode, Policy
 from autoscaler.model.reason import Code, Reason, because
 from autoscaler.model.workload import WorkloadView
 
+LEARN = 60.0
+"""Seconds of watching before anything shrinks."""
 UNSEEN = 60.0
 """Seconds without a word from the cluster after which nothing is decided."""
 
@@ -36,7 +38,7 @@ def barred(past: History, now: float) -> Reason | None:
 
 def learning(past: History, now: float) -> Reason | None:
     """After a start nothing shrinks before the load has been seen for a while."""
-    left = past.learning_until - now
+    left = max(past.learning_until, past.since + LEARN) - now
     return because(Code.LEARNING, left=left) if left > 0.0 else None
 
 

@@ -34,8 +34,10 @@ class Traffic(msgspec.Struct, frozen=True):
     fall_time: float = 0.0
     earlier: tuple[float, ...] = ()
     """The level before each of the last few samples, newest last."""
-    swing: float = 0.0025
-    """Mean square of the relative rise over a reaction time, beyond chance."""
+    excess: float = UNKNOWN
+    """Mean of what samples exceeded the level known a reaction time before, relative to it; below counts as 0."""
+    excess_square: float = UNKNOWN
+    """Mean square of the same."""
     stalled_for: float = 0.0
     """Seconds with requests in flight and none completed."""
 
@@ -165,7 +167,7 @@ class History(msgspec.Struct, frozen=True):
 
 
 _KEPT: Mapping[str, tuple[str, ...]] = {
-    "traffic": ("swing",),
+    "traffic": ("excess", "excess_square"),
     "cost": ("work", "cpu", "done", "template"),
     "headroom": ("beta",),
     "elastic": ("ceiling", "template"),

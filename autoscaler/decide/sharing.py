@@ -1,101 +1,84 @@
 """Dividing what is too little: cores go where they save the most misses.
 
-With head-room z (1: all that was wanted) about e^(−a·z) of a workload's requests miss; below its load nearly all do, and
-its backlog grows. The least sum of miss shares has equal slopes (Lagrange): small head-rooms are filled further than
-large ones. When even the bare loads don't fit, those that need most cores for the share they would save go short first:
-starving everybody a little would make everybody miss everything.
+With x cores above its load a workload misses all that comes while its backlog V drains (V/x seconds) and, in the
+time to come, the share e^(−x/scale) of the moments in which the load exceeds them. The least sum has equal slopes
+(Lagrange): each gets the x at which one core more would save as much as anywhere else. When even the bare loads
+don't fit, those that need most cores for the share they would save go short: starving everybody a little would make
+everybody miss everything.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import log
+from math import exp, log, sqrt
 
-STEEPNESS = 4.6
-"""e^(−4.6) = 1 %: what is missed with all the head-room that was wanted, relative to none."""
-DRAIN_HORIZON = 10.0
-BARE = 0.1
-"""Head-room below which a load counts as not carried."""
+HORIZON = 15.0
+"""Seconds to come that count against draining now."""
+LEAST = 0.05
+"""Cores above its load that a workload needs to carry it at all."""
+ROUNDS = 14
 
 
 @dataclass(slots=True)
 class Claim:
-    """What one workload (or one pod of it) asks of a shared room. Cores.
+    """What one workload (or one pod of it) asks of a shared room. Cores and CPU-seconds.
 
-    ``floor`` is never undercut; ``load`` is what it burns and drains; ``want`` with head-room; ``weight`` what a share
-    of missed requests counts.
+    ``floor`` is never undercut; ``load`` is what arrivals burn; ``want`` with drain and head-room is never exceeded;
+    ``weight``: what a share of missed requests counts.
     """
 
     floor: float
     load: float
     want: float
+    backlog: float = 0.0
+    scale: float = 0.1
     weight: float = 1.0
+
+    def above(self, price: float) -> float:
+        """Cores above the load at which one more saves only ``price``."""
+        steep = HORIZON * self.weight / self.scale
+        room = self.scale * log(steep / price) if steep > price else 0.0
+        if self.backlog > 0.0:
+            room = max(room, sqrt(self.weight * self.backlog / price))
+        return room
 
 
 def divide(claims: Sequence[Claim], capacity: float) -> list[float]:
     """Cores for each claim, together at most ``capacity`` (or the floors), none above its want nor below its floor."""
-    given = [claim.floor for claim in claims]
-    left = capacity - sum(given)
-    if left <= 0.0:
-        return given
-    carried: list[int] = []
-    # The bare loads, cheapest first.
-    order = sorted(range(len(claims)), key=lambda place: _price(claims[place]))
-    for place in order:
-        claim = claims[place]
-        bare = max(claim.floor, claim.load + BARE * max(0.0, claim.want - claim.load))
-        cost = bare - claim.floor
-        if cost <= left:
-            given[place] = bare
-            left -= cost
-            carried.append(place)
+    bare = [max(claim.floor, min(claim.want, claim.load + LEAST)) for claim in claims]
+    if sum(bare) > capacity:
+        return _carry_some(claims, bare, capacity)
+    low, high = -12.0, 12.0
+    given = bare
+    for _ in range(ROUNDS):
+        middle = 0.5 * (low + high)
+        price = exp(middle)
+        tried = [
+            max(least, min(claim.want, claim.load + claim.above(price)))
+            for claim, least in zip(claims, bare, strict=True)
+        ]
+        if sum(tried) > capacity:
+            low = middle
         else:
-            given[place] += left
-            left = 0.0
-            break
-    if left > 0.0 and carried:
-        _fill(claims, carried, given, left)
+            high = middle
+            given = tried
     return given
 
 
-def _price(claim: Claim) -> float:
-    """Cores per weight of requests saved."""
-    return (claim.load + BARE * max(0.0, claim.want - claim.load)) / claim.weight
+def _carry_some(claims: Sequence[Claim], bare: Sequence[float], capacity: float) -> list[float]:
+    """The bare loads, cheapest share first; who comes last gets what is left."""
+    given = [claim.floor for claim in claims]
+    left = capacity - sum(given)
+    for place in sorted(range(len(claims)), key=lambda place: _cost(claims[place], bare[place])):
+        if left <= 0.0:
+            break
+        part = min(left, bare[place] - given[place])
+        given[place] += part
+        left -= part
+    return given
 
 
-def _fill(claims: Sequence[Claim], carried: list[int], given: list[float], left: float) -> None:
-    """Head-room with equal slopes, clamped between what is given and what is wanted."""
-    free = [place for place in carried if claims[place].want > given[place] + 1e-9]
-    total = left + sum(given[place] - claims[place].load for place in free)
-    while free:
-        spans = [claims[place].want - claims[place].load for place in free]
-        logs = [log(claims[place].weight / span) for place, span in zip(free, spans, strict=True)]
-        weighted = sum(span * one for span, one in zip(spans, logs, strict=True))
-        price = (weighted - STEEPNESS * total) / sum(spans)
-        again: list[int] = []
-        changed = False
-        for place, span, one in zip(free, spans, logs, strict=True):
-            claim = claims[place]
-            share = (one - price) / STEEPNESS
-            if share >= 1.0:
-                given[place] = claim.want
-                total -= span
-                changed = True
-            else:
-                again.append(place)
-        if changed:
-            free = again
-            continue
-        for place, span, one in zip(free, spans, logs, strict=True):
-            share = (one - price) / STEEPNESS
-            floor = max(claims[place].floor, claims[place].load + BARE * span)
-            if claims[place].load + share * span < floor - 1e-9:
-                given[place] = floor
-                total -= floor - claims[place].load
-                changed = True
-                free = [other for other in free if other != place]
-                break
-            given[place] = claims[place].load + share * span
-        if not changed:
-            return
+def _cost(claim: Claim, bare: float) -> float:
+    """Cores per weight of requests saved, a backlog counted as cores over the horizon."""
+    return (bare + claim.backlog / HORIZON) / claim.weight

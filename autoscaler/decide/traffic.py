@@ -2,8 +2,8 @@
 
 A count over one scrape interval is noisy (±19 % of √ρ at 5 s and 180 ms); following it would mean a resize every tick,
 averaging it would mean seeing a step half a minute late. So the level moves slowly while samples differ from it by
-chance, and jumps when their summed surprise can't be chance any more (Page's CUSUM, 1954): a large step at once, a small
-one after some ticks.
+chance, and jumps when their summed surprise can't be chance any more (Page's CUSUM, 1954): a step soon, a burst of a
+few seconds not at all: what it left behind is drained, the level stays.
 """
 
 from __future__ import annotations
@@ -17,14 +17,16 @@ from autoscaler.model.signal import Absent, Counts, Measured, Signals
 
 ALLOWANCE = 0.75
 """Surprise in standard deviations that a sample may have without counting."""
-DECISION = 4.0
+DECISION = 8.0
 """Summed surprise at which the level jumps."""
-LEVEL_TIME = 90.0
+LEVEL_TIME = 20.0
 """Seconds over which the level follows what is not surprising."""
-SWING_TIME = 1200.0
-"""Seconds over which the swing is learned."""
-REACTION = 3
-"""Samples between a rise and the cores for it: what the swing is measured over."""
+EXCESS_TIME = 1800.0
+"""Seconds over which the size of surprises is learned."""
+REACTION = 2
+"""Samples between a rise and the cores for it: what surprises are measured over."""
+CLIP = 6.0
+"""One surprise counts at most this many of the usual ones: a single burst is no habit."""
 FORGET_GAP = 120.0
 """After this many seconds without a sample the level starts anew."""
 
@@ -48,8 +50,8 @@ def learn(past: Traffic, signals: Signals, now: float) -> Traffic:
         stalled = past.stalled_for + (window if fresh else sampled_at - past.sampled_at)
     if fresh or past.level < 0.0:
         return Traffic(
-            level=rate, samples=1, newest=rate, sampled_at=sampled_at, in_flight=in_flight, swing=past.swing,
-            stalled_for=stalled,
+            level=rate, samples=1, newest=rate, sampled_at=sampled_at, in_flight=in_flight, excess=past.excess,
+            excess_square=past.excess_square, stalled_for=stalled,
         )  # fmt: skip
     return _follow(past, rate, window, sampled_at, in_flight, stalled)
 
@@ -78,20 +80,23 @@ def _follow(past: Traffic, rate: float, window: float, at: float, in_flight: flo
         samples += 1
         level += (rate - level) * max(window / LEVEL_TIME, 1.0 / samples)
     earlier = past.earlier
-    swing = past.swing
+    excess, square = past.excess, past.excess_square
+    if excess < 0.0:
+        relative = noise / max(level, noise)
+        excess, square = 0.4 * relative, 0.5 * relative * relative
     if len(earlier) >= REACTION:
-        before = earlier[0]
-        beyond = rate - before
-        excess = beyond * beyond - noise * noise if beyond > 0.0 else 0.0
-        relative = min(4.0, max(0.0, excess) / max(before * before, noise * noise))
-        swing += (relative - swing) * min(1.0, window / SWING_TIME)
+        before = max(earlier[0], noise)
+        beyond = min(max(0.0, rate / before - 1.0), CLIP * square / (2.0 * excess))
+        weight = min(1.0, window / EXCESS_TIME)
+        excess += (beyond - excess) * weight
+        square += (beyond * beyond - square) * weight
         earlier = (*earlier[1:], past.level)
     else:
         earlier = (*earlier, past.level)
     return msgspec.structs.replace(
         past, level=level, samples=samples, newest=rate, sampled_at=at, in_flight=in_flight, rise=rise,
         rise_sum=rise_sum, rise_time=rise_time, fall=fall, fall_sum=fall_sum, fall_time=fall_time, earlier=earlier,
-        swing=swing, stalled_for=stalled,
+        excess=excess, excess_square=square, stalled_for=stalled,
     )  # fmt: skip
 
 
@@ -100,8 +105,11 @@ def chance(rate: float, window: float) -> float:
     return sqrt(max(rate, 0.0) * window + 1.0) / window
 
 
-def upper(past: Traffic, window: float = 5.0) -> float:
-    """The rate to prepare for: the level, or an excursion that is likely real before it is certain."""
-    if past.rise_time > 0.0 and past.rise > 2.0:
-        return max(past.level, past.rise_sum / past.rise_time)
-    return past.level
+def tail(past: Traffic) -> tuple[float, float]:
+    """(p, s): a sample exceeds the level by more than x times itself with probability p·e^(−x/s).
+
+    The exponential with the two moments that were seen: s = m₂ / 2m₁, p = 2m₁² / m₂.
+    """
+    if past.excess <= 0.0 or past.excess_square <= 0.0:
+        return 0.5, 0.0
+    return min(1.0, 2.0 * past.excess**2 / past.excess_square), past.excess_square / (2.0 * past.excess)
