@@ -40,7 +40,7 @@ def consider(
     if sizes is not known.sizes:
         case.past = known = msgspec.structs.replace(known, sizes=sizes)
     case.zones = zones
-    case.demand = demand(view.signals, policy, known, standing)
+    case.demand = demand(view.signals, policy, known, standing, now)
     case.low, case.high = bounds(case, seen, largest)
     return case
 

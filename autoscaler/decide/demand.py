@@ -72,7 +72,7 @@ def usable(reading: Reading, max_age: float) -> float | None:
     return None
 
 
-def demand(signals: Signals, policy: Policy, past: History, stand: Standing) -> Demand:
+def demand(signals: Signals, policy: Policy, past: History, stand: Standing, now: float) -> Demand:
     """The estimate for one workload; ``past`` has learned this tick's signals already."""
     spec = policy.spec
     max_age = spec.signals.max_age
@@ -83,7 +83,10 @@ def demand(signals: Signals, policy: Policy, past: History, stand: Standing) -> 
     out.throttled = usable(signals.throttled, max_age)
     out.in_flight = usable(signals.in_flight, max_age)
     rate = usable(signals.requests, max_age)
-    out.evidence = _evidence(out, signals, live, max_age)
+    sized = live
+    if isinstance(signals.cpu, Measured) and now - signals.cpu.age_s < past.sizes.changed_at + NOTICE:
+        sized = past.sizes.changed_from / 1000.0  # the sample is from before the last change
+    out.evidence = _evidence(out, signals, sized, max_age)
     if latency is not None:
         out.target, out.allowed = latency.target, 1.0 - latency.within
         _missed(out, signals, past, max_age)

@@ -122,6 +122,8 @@ class Sizes(msgspec.Struct, frozen=True):
     learned: int = 0
     """The size per pod in millicores that was last decided: new pods get it at once."""
     changed_at: float = UNKNOWN
+    changed_from: int = 0
+    """What the pods had in all before the last change: a CPU sample from then is compared with it."""
     shrunk_at: float = UNKNOWN
     shrunk_from: int = 0
     """Size per pod before the last shrink."""

@@ -13,7 +13,20 @@ from autoscaler.model.plan import Action, Grant, Plan, Resize, Revert
 from autoscaler.model.reason import Code, because
 from autoscaler.model.workload import Attempt, ResizeState, Resources
 
-HOLDING = frozenset({Code.STEADY, Code.STARTING, Code.NO_SIGNAL, Code.STALE, Code.NOT_CPU_BOUND, Code.TOLERANCE})
+HOLDING = frozenset(
+    {
+        Code.STEADY,
+        Code.STILL_MISSING,
+        Code.UNMEASURED,
+        Code.IDLE,
+        Code.ON_TARGET,
+        Code.STARTING,
+        Code.NO_SIGNAL,
+        Code.STALE,
+        Code.NOT_CPU_BOUND,
+        Code.TOLERANCE,
+    }
+)
 """Reasons for leaving the whole as it is; a pod that grows nevertheless is one that was born small."""
 UNGRANTED = frozenset({ResizeState.DEFERRED, ResizeState.INFEASIBLE, ResizeState.TIMED_OUT})
 
@@ -59,7 +72,10 @@ def settle(case: Case, grant: Grant, now: float) -> tuple[Plan, History]:
     actions = (*reverts, *shrinks, *grows, *scaling)
     if shrinks or grows:
         past = msgspec.structs.replace(
-            past, sizes=msgspec.structs.replace(past.sizes, changed_at=now, learned=learned, wishes=past.sizes.wishes)
+            past,
+            sizes=msgspec.structs.replace(
+                past.sizes, changed_at=now, changed_from=case.stand.live, learned=learned, wishes=past.sizes.wishes
+            ),
         )
     return Plan(case.ref, actions, tuple(holds), want.reason, want, grant), past
 

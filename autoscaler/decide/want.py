@@ -10,6 +10,7 @@ from autoscaler.decide.history import UNKNOWN
 from autoscaler.decide.sizes import in_steps
 from autoscaler.model.plan import Want
 from autoscaler.model.reason import Code, Reason, because
+from autoscaler.model.signal import Absent, Cause
 
 CALM = 150.0
 """Seconds in which a shrink that wins little must not have been needed: what is soon taken back costs two resizes."""
@@ -80,7 +81,7 @@ def want(case: Case, now: float, brakes_open: bool = False) -> Want:
         return _as_is(case, _steady(case), holds)
     block = _first(
         demand.blocks[0] if demand.blocks else None,
-        because(Code.NO_SIGNAL, signal="misses", why="objective missed") if demand.breach else None,
+        _breach(case) if demand.breach else None,
         because(Code.BREAKER, bad=0, total=0) if brakes_open else None,
         guards.learning(case.past, now),
         guards.barred(case.past, now),
@@ -194,11 +195,19 @@ def _rose(case: Case) -> Reason:
 
 
 def _steady(case: Case) -> Reason:
-    demand = case.demand
-    return because(
-        Code.STEADY, misses=demand.misses or 0.0, allowed=demand.allowed, have=case.stand.have,
-        demand=(demand.rho or 0.0) * 1000.0,
-    )  # fmt: skip
+    """Nothing to do; what can be said of the objective, and that it can't be said, are different words."""
+    demand, have = case.demand, case.stand.have
+    burned = (demand.rho or 0.0) * 1000.0
+    if case.policy.spec.objective.latency is None:
+        return because(Code.ON_TARGET, have=have, demand=burned)
+    if demand.misses is None:
+        reading = case.view.signals.misses
+        if isinstance(reading, Absent) and reading.cause is Cause.NO_TRAFFIC:
+            return because(Code.IDLE, have=have)
+        why = reading.detail or str(reading.cause) if isinstance(reading, Absent) else "stale"
+        return because(Code.UNMEASURED, why=why, have=have, demand=burned)
+    code = Code.STEADY if demand.misses <= demand.allowed else Code.STILL_MISSING
+    return because(code, misses=demand.misses, allowed=demand.allowed, have=have, demand=burned)
 
 
 def _not_cpu_bound(case: Case) -> Reason:

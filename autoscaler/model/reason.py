@@ -36,6 +36,10 @@ class Code(enum.StrEnum):
     RECREATE = "Recreate"
     # what is held
     STEADY = "WithinObjective"
+    STILL_MISSING = "StillMissing"
+    UNMEASURED = "ObjectiveUnmeasured"
+    IDLE = "NoTraffic"
+    ON_TARGET = "WithinTarget"
     TOLERANCE = "ChangeTooSmall"
     STABILIZING = "Stabilizing"
     NO_SIGNAL = "NoSignal"
@@ -94,6 +98,10 @@ TEXTS: Mapping[Code, str] = {
     Code.METRIC_TARGET: "{name} is {value:number}, target {target:number}",
     Code.RELEASE: "back to the template's size",
     Code.RECREATE: "a resize can't help: {why}",
+    Code.STILL_MISSING: "{misses:share} missed (allowed {allowed:share}), {have:cores} for a demand of {demand:cores}",
+    Code.UNMEASURED: "misses can't be measured ({why}), {have:cores} for a demand of {demand:cores}",
+    Code.IDLE: "no requests, {have:cores}",
+    Code.ON_TARGET: "{have:cores} for a demand of {demand:cores}",
     Code.STEADY: "{misses:share} missed (allowed {allowed:share}), {have:cores} for a demand of {demand:cores}",
     Code.TOLERANCE: "{wanted:cores} instead of {have:cores} is not worth a resize",
     Code.STABILIZING: "{wanted:cores} would do, kept at {have:cores} for {left:seconds} more",
