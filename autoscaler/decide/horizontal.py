@@ -21,7 +21,7 @@ def bounds(case: Case) -> tuple[int, int]:
     most = spec.max_replicas if spec.max_replicas is not None else max(adopted, spec.min_replicas or 1)
     least = spec.min_replicas
     if least is None:
-        least = min(most, max(2, adopted, (case.view.pdb_min_available or 0) + 1))
+        least = min(most, max(2, adopted, (case.view.pdb_floor or 0) + 1))
     return least, most
 
 
@@ -34,7 +34,7 @@ def scale(case: Case, grant: Grant, now: float) -> tuple[list[Action], list[Reas
     least, most = bounds(case)
     if least == most == seen.desired and not past.victim:
         return [], _missing(case, now), past
-    owner = replicas.owner(past, seen, now)
+    owner = replicas.owner(past, seen, float(spec.keep_manual_seconds), now)
     if owner is not None:
         return _parts(consolidate.give_up(case, owner))
     holds = _missing(case, now)
@@ -48,7 +48,7 @@ def scale(case: Case, grant: Grant, now: float) -> tuple[list[Action], list[Reas
         actions, said, past = _out(case, grant, wished, given.replicas, now)
         return [*given.actions, *actions], [*holds, *said], past
     case.past = msgspec.structs.replace(case.past, replicas=_remember(case, grant, least, most, wished, now))
-    goal = max(least, int(case.past.replicas.wishes[0][1]))
+    goal = max(least, case.view.pdb_floor or 0, int(case.past.replicas.wishes[0][1]))
     if goal < seen.desired and seen.desired <= most and _pressed(case, grant):
         goal = seen.desired
     elif goal >= seen.desired and int(case.past.replicas.wishes[-1][1]) < seen.desired:

@@ -32,8 +32,6 @@ SETTLING = 120.0
 PUT_BACK = 3
 """Somebody who sets other replicas this often in a row is their owner, and left alone for ``PUT_BACK_TIME``."""
 PUT_BACK_TIME = 3600.0
-HONOURED = 600.0
-"""Seconds for which somebody else's number of replicas is kept."""
 
 
 def learn(past: Replicas, view: WorkloadView, stand: Standing, since: float, now: float) -> Replicas:
@@ -90,15 +88,15 @@ def asking(past: Replicas, before: int, after: int, now: float) -> Replicas:
     return msgspec.structs.replace(past, asked=after, asked_at=now, changes=changes)
 
 
-def owner(past: Replicas, scale: ScaleView, now: float) -> Reason | None:
-    """Who else sets the replicas, when they are to be left alone: another controller, or a person, for a while."""
+def owner(past: Replicas, scale: ScaleView, kept: float, now: float) -> Reason | None:
+    """Who else sets the replicas, if they are to be left alone: a controller, or a person for ``kept`` seconds."""
     if scale.other_owner:
         return because(Code.OTHER_OWNER, owner=scale.other_owner)
     if not past.put_back:
         return None
     last, who = past.put_back[-1], scale.scaled_by or "somebody else"
     stubborn = len(past.put_back) == PUT_BACK and last - past.put_back[0] <= 2.0 * PUT_BACK_TIME
-    left = last + (PUT_BACK_TIME if stubborn else HONOURED) - now
+    left = last + (PUT_BACK_TIME if stubborn else kept) - now
     if left <= 0.0:
         return None
     again = ", again and again" if stubborn else ""

@@ -307,6 +307,9 @@ class Horizontal(Spec):
         description="Default: max(2, replicas found at adoption, PDB minAvailable + 1), never above the max.",
     )
     max_replicas: int | None = Field(None, ge=1, description="Default: replicas found at adoption (vertical only).")
+    keep_manual_seconds: int = Field(
+        600, ge=0, le=86400, description="So long a number of replicas is kept that somebody else has set."
+    )
     behavior: HorizontalBehavior = Field(default_factory=HorizontalBehavior)
 
     @model_validator(mode="after")

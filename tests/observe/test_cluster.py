@@ -220,8 +220,14 @@ async def test_other_owners_and_disruption_budgets_are_seen(server: ApiServer) -
         await server.put(HPAS, hpa)
         await server.put(PDBS, pdb)
         await until(lambda: view().scale.other_owner == "hpa/h" and view().pdb_min_available == 1)
+        assert view().pdb_floor is None  # it follows the replicas
+        whole = {"metadata": {"name": "c", "namespace": "serving"}, "spec": {**pdb["spec"], "maxUnavailable": None}}
+        whole["spec"]["minAvailable"] = 2
+        await server.put(PDBS, whole)
+        await until(lambda: view().pdb_min_available == view().pdb_floor == 2)
         await server.delete(HPAS, "h")
         await server.delete(PDBS, "b")
+        await server.delete(PDBS, "c")
         await until(lambda: view().scale.other_owner == "" and view().pdb_min_available is None)
 
 
