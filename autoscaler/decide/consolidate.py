@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import Final
 
 import msgspec
@@ -22,6 +23,8 @@ from autoscaler.decide.standing import Member
 from autoscaler.model.plan import Action, AnnotatePod, Grant, Scale
 from autoscaler.model.reason import Code, Reason, because
 
+LEAST_USED: Final = 0.5
+"""Share of their cores that pods shall use at least, where no more are needed for the objective."""
 KEPT: Final = 0.6
 """Share of the head-room that the others must have before one goes: what growing aims at (``want.KEEP``)."""
 WAIT: Final = 60.0
@@ -48,13 +51,27 @@ def needed(case: Case, count: int) -> float:
     demand, serving = case.demand, max(1, case.stand.count)
     need, rho = demand.need or 0.0, demand.rho or 0.0
     if demand.target <= 0.0 or demand.work <= 0.0 or count == serving:
-        return need * 1000.0
+        return min(need * 1000.0, enough(case))
     # Each pod is a queue of its own: head-room for chance, and for one request alone, is less on fewer of them.
     beta, head = case.past.headroom.beta, need - rho - demand.drain
     chance = beta * _chance(case, serving)
     if head <= max(chance, demand.lone - rho) * 1.001:
         head = beta * _chance(case, count)
-    return max(rho + demand.drain + head, demand.lone * count / serving) * 1000.0
+    return min(max(rho + demand.drain + head, demand.lone * count / serving) * 1000.0, enough(case))
+
+
+def enough(case: Case) -> float:
+    """Millicores beyond which no pods are kept or asked for while the objective is held.
+
+    Head-room that is reckoned for pods which are served at random can exceed any number of small ones; what was
+    measured is that this suffices.
+    """
+    demand, past = case.demand, case.past.headroom
+    if demand.target <= 0.0 or demand.reason is not None or demand.misses is None or demand.breach:
+        return inf
+    if past.missed > demand.allowed * past.requests:
+        return inf
+    return ((demand.rho or 0.0) + demand.drain) * 1000.0 / LEAST_USED
 
 
 def _chance(case: Case, queues: int) -> float:

@@ -71,12 +71,19 @@ def _passing(case: Case) -> float:
     return (demand.drain + beyond * max(1.0, share)) * 1000.0
 
 
+def _short(case: Case, grant: Grant) -> float:
+    """Millicores that size can't cover and replicas are worth asking for."""
+    if case.want is None or grant.short <= 0.0:
+        return 0.0
+    return grant.short - _passing(case) - max(0.0, case.want.cpu - consolidate.enough(case))
+
+
 def _more(case: Case, grant: Grant, least: int, most: int, now: float) -> tuple[int, Reason | None]:
     """Replicas for what size can't cover, counted with those that are starting; never fewer than there are."""
     seen, want, stand = case.view.scale, case.want, case.stand
     assert seen is not None and want is not None
     wished = max(least, seen.desired)
-    short = grant.short - _passing(case)
+    short = _short(case, grant)
     if short <= 0.0 or want.cpu <= stand.have:
         return wished, None
     covered = sum(grant.cpu.values())
@@ -153,7 +160,7 @@ def _remember(case: Case, grant: Grant, least: int, most: int, wished: int, now:
 def _pressed(case: Case, grant: Grant) -> bool:
     """Whether this is no moment to go on with fewer pods: the objective is missed, or size falls short."""
     demand = case.demand
-    return demand.breach or demand.stalled or (not case.stand.draining and grant.short > 0.0)
+    return demand.breach or demand.stalled or (not case.stand.draining and _short(case, grant) > 0.0)
 
 
 def _stabilizing(case: Case, now: float) -> Reason:
