@@ -19,7 +19,7 @@ from autoscaler.model.plan import Grant, Ledger
 from autoscaler.model.reason import Reason
 from autoscaler.model.workload import WorkloadRef
 
-WORTH = 0.04
+WORTH = 0.05
 """Part of its size that a donor must have to spare before it is resized for others."""
 
 Part = tuple[Case, Member]

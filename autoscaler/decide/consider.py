@@ -17,6 +17,8 @@ from autoscaler.model.reason import Reason
 from autoscaler.model.seen import Seen, Subject
 
 NO_ZONES: Mapping[str, str] = {}
+AT_REST = 20.0
+"""Seconds after a change before misses speak of the new size."""
 START_GRACE = 60.0
 """Seconds after a pod's start in which its CPU per request is not believed."""
 
@@ -42,7 +44,24 @@ def consider(
     case.zones = zones
     case.demand = demand(view.signals, policy, known, standing, now)
     case.low, case.high = bounds(case, seen, largest)
+    if past is not None and _undisturbed(case, past, now):
+        dt = known.traffic.sampled_at - past.traffic.sampled_at
+        out = case.demand
+        judged = misses.judge(known.headroom, view.signals, allowed=out.allowed, dt=dt, evidence=out.evidence)
+        case.past = msgspec.structs.replace(known, headroom=judged)
     return case
+
+
+def _undisturbed(case: Case, past: History, now: float) -> bool:
+    """Whether the newest interval shows what the head-room is worth: a new sample, sizes at rest, and as wanted."""
+    known, stand = case.past, case.stand
+    if past.traffic.sampled_at < 0.0 or known.traffic.sampled_at == past.traffic.sampled_at:
+        return False
+    if now - known.sizes.changed_at < AT_REST or stand.starting or case.demand.need is None:
+        return False
+    if any(member.pod.attempt is not None and member.pod.attempt.open for member in stand.serving):
+        return False
+    return stand.have >= 950.0 * case.demand.need
 
 
 def learn(past: History, subject: Subject, standing: Standing, now: float) -> History:

@@ -55,13 +55,16 @@ class Cost(msgspec.Struct, frozen=True):
 
 
 class Headroom(msgspec.Struct, frozen=True):
-    """The learned factor on head-room."""
+    """Misses of the last minute, and the learned factor on head-room."""
 
     beta: float = 1.0
     requests: float = 0.0
+    """In the last minute, forgetting; ``missed`` of them."""
     missed: float = 0.0
-    """In the window now being judged."""
-    window_at: float = UNKNOWN
+    judged_time: float = 0.0
+    """Undisturbed seconds since the factor was last judged; requests and misses in them."""
+    judged_requests: float = 0.0
+    judged_missed: float = 0.0
 
 
 class Elastic(msgspec.Struct, frozen=True):

@@ -18,6 +18,12 @@ MINUTE = 60.0
 """Seconds over which misses are weighed against what is allowed."""
 SEVERE = 5.0
 """One interval alone is a breach at this many times what is allowed."""
+AIM = 0.2
+"""Share of the allowed misses that the learned factor steers for."""
+JUDGED = 300.0
+"""Seconds of undisturbed samples after which the factor is judged."""
+MORE, LESS = 1.15, 0.985
+LEAST, MOST = 0.3, 4.0
 FEWEST = 2.0
 """Late requests in an interval below which it says nothing."""
 
@@ -43,3 +49,27 @@ def breach(past: Headroom, reading: Measured, allowed: float) -> bool:
     if late >= FEWEST and reading.value >= SEVERE * allowed:
         return True
     return past.requests > 0.0 and past.missed > FEWEST and past.missed > allowed * past.requests
+
+
+def judge(past: Headroom, signals: Signals, *, allowed: float, dt: float, evidence: bool | None) -> Headroom:
+    """Learn the factor on head-room from one undisturbed interval: nothing in flight, not clamped, no change lately.
+
+    ``evidence``: whether the CPU is what was short; late requests without it teach nothing. Only whole windows of
+    ``JUDGED`` seconds with enough requests to see what is aimed at move the factor, by a step.
+    """
+    reading = signals.misses
+    if not isinstance(reading, Measured) or reading.weight <= 0.0 or allowed <= 0.0:
+        return past
+    late = reading.value * reading.weight
+    if late > 0.0 and evidence is False:
+        return past
+    time, asked, missed = past.judged_time + dt, past.judged_requests + reading.weight, past.judged_missed + late
+    aim = AIM * allowed
+    beta = past.beta
+    if time >= JUDGED and asked * aim >= FEWEST:
+        if missed > 2.0 * aim * asked:
+            beta = min(MOST, beta * MORE)
+        elif missed < 0.25 * aim * asked:
+            beta = max(LEAST, beta * LESS)
+        time = asked = missed = 0.0
+    return msgspec.structs.replace(past, beta=beta, judged_time=time, judged_requests=asked, judged_missed=missed)

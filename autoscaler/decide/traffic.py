@@ -17,9 +17,9 @@ from autoscaler.model.signal import Absent, Counts, Measured, Signals
 
 ALLOWANCE = 0.75
 """Surprise in standard deviations that a sample may have without counting."""
-DECISION = 8.0
+DECISION = 6.0
 """Summed surprise at which the level jumps."""
-LEVEL_TIME = 20.0
+LEVEL_TIME = 25.0
 """Seconds over which the level follows what is not surprising."""
 EXCESS_TIME = 1800.0
 """Seconds over which the size of surprises is learned."""

@@ -12,11 +12,11 @@ from autoscaler.model.plan import Want
 from autoscaler.model.reason import Code, Reason, because
 from autoscaler.model.signal import Absent, Cause
 
-CALM = 150.0
+CALM = 120.0
 """Seconds in which a shrink that wins little must not have been needed: what is soon taken back costs two resizes."""
-WORTHWHILE = 0.3
+WORTHWHILE = 0.25
 """A shrink by this part of the size needs only the policy's window."""
-KEEP = 0.65
+KEEP = 0.6
 """Growing waits until less than this share of the head-room is left: a resize has a cost."""
 BREACH_STEP = 1.2
 """A breach with CPU evidence asks at least for this times the present size."""
