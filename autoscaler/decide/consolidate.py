@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from autoscaler.decide import behavior, refusals, replicas, staffing, victims
+from autoscaler.decide import accelerated, behavior, refusals, replicas, staffing, victims
 from autoscaler.decide.case import Case
 from autoscaler.decide.demand import GOAL
 from autoscaler.decide.history import UNKNOWN, Replicas
@@ -50,14 +50,16 @@ def needed(case: Case, count: int) -> float:
     """Millicores that ``count`` serving pods need together for the load of now."""
     demand, serving = case.demand, max(1, case.stand.count)
     need, rho = demand.need or 0.0, demand.rho or 0.0
+    lone = demand.lone * count / serving
+    most = max(enough(case), lone * 1000.0)
     if demand.target <= 0.0 or demand.work <= 0.0 or count == serving:
-        return min(need * 1000.0, enough(case))
+        return min(need * 1000.0, most)
     # Each pod is a queue of its own: head-room for chance, and for one request alone, is less on fewer of them.
     beta, head = case.past.headroom.beta, need - rho - demand.drain
     chance = beta * _chance(case, serving)
     if head <= max(chance, demand.lone - rho) * 1.001:
         head = beta * _chance(case, count)
-    return min(max(rho + demand.drain + head, demand.lone * count / serving) * 1000.0, enough(case))
+    return min(max(rho + demand.drain + head, lone) * 1000.0, most)
 
 
 def enough(case: Case) -> float:
@@ -87,10 +89,13 @@ def fewest(case: Case, least: int, now: float) -> int:
     """
     past = case.past.replicas
     margin = 1.0 + behavior.tolerance(case.policy.spec.horizontal.behavior.scale_down)
+    desired = case.view.scale.desired if case.view.scale is not None else case.stand.count
+    if accelerated.applies(case.stand):
+        return accelerated.fewest(case, desired, least, margin)
     each = float(case.high)
     if past.short_count and now - past.short_at < FORGOTTEN:
         each = min(each, past.short_need / past.short_count)
-    count = case.view.scale.desired if case.view.scale is not None else case.stand.count
+    count = desired
     while count > max(1, least) and needed(case, count - 1) * margin <= (count - 1) * each:
         count -= 1
     return count
@@ -215,11 +220,16 @@ def _each(case: Case, count: int) -> int:
     return in_steps(needed(case, count) / count, case.policy.spec.vertical.cpu.step, case.low, case.high)
 
 
+def _by_number(case: Case) -> bool:
+    """Whether only the number of pods counts, not their size."""
+    return not case.policy.spec.vertical.enabled or accelerated.applies(case.stand)
+
+
 def _lacking(case: Case, others: Sequence[Member]) -> float:
     """Millicores that the others, who all get the same share of the requests, lack of the size they need."""
     if not others:
         return 1.0
-    if not case.policy.spec.vertical.enabled:
+    if _by_number(case):
         return 0.0
     burned = ((case.demand.rho or 0.0) + case.demand.drain) * 1000.0
     need = needed(case, len(others))
@@ -231,7 +241,7 @@ def _room(case: Case, grant: Grant, others: Sequence[Member]) -> Reason | None:
     """Whether the others may grow to carry all: None, or what is in the way."""
     count = len(others)
     each = _each(case, count)
-    if not case.policy.spec.vertical.enabled:
+    if _by_number(case):
         return None
     controls, step_size = case.policy.spec.vertical.cpu.controls, case.policy.spec.vertical.cpu.step
     left = dict(grant.room)

@@ -113,6 +113,8 @@ class Replicas(msgspec.Struct, frozen=True):
     """So many pods could not carry a need of ``short_need`` millicores: fewer pods wait for less load than that."""
     short_need: float = 0.0
     short_at: float = UNKNOWN
+    carried: float = 0.0
+    """Requests in flight per pod with which the objective is held; learned where pods have a GPU or the like."""
 
 
 class Sizes(msgspec.Struct, frozen=True):

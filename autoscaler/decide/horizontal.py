@@ -6,7 +6,7 @@ from math import ceil
 
 import msgspec
 
-from autoscaler.decide import behavior, consolidate, guards, replicas
+from autoscaler.decide import accelerated, behavior, consolidate, guards, replicas
 from autoscaler.decide.case import Case
 from autoscaler.decide.consolidate import Step
 from autoscaler.decide.history import Replicas
@@ -83,6 +83,9 @@ def _more(case: Case, grant: Grant, least: int, most: int, now: float) -> tuple[
     seen, want, stand = case.view.scale, case.want, case.stand
     assert seen is not None and want is not None
     wished = max(least, seen.desired)
+    if accelerated.applies(stand):
+        asked, why = accelerated.more(case)
+        return max(seen.desired, min(most, max(wished, asked))), why if asked <= seen.desired else None
     short = _short(case, grant)
     if short <= 0.0 or want.cpu <= stand.have:
         return wished, None
@@ -131,6 +134,10 @@ def _out(
         return [], holds, past
     covered = sum(grant.cpu.values())
     reason = because(Code.SCALE_OUT, wanted=want.cpu, covered=covered)
+    if accelerated.applies(case.stand):
+        reason = accelerated.more(case)[1] or reason
+    if seen.desired < bounds(case)[0] >= wished:
+        reason = because(Code.MIN_REPLICAS, have=seen.desired, least=bounds(case)[0])
     action = Scale(case.ref, case.view.target, case.view.ref.namespace, seen.desired, wished, reason,
                    seen.resource_version)  # fmt: skip
     if grant.short > 0.0:
@@ -145,7 +152,8 @@ def _remember(case: Case, grant: Grant, least: int, most: int, wished: int, now:
     past, rules = case.past.replicas, case.policy.spec.horizontal.behavior
     desired = case.view.scale.desired if case.view.scale is not None else 0
     fewer = min(desired, most)
-    if case.may_give and case.demand.need is not None and not _pressed(case, grant):
+    known = case.demand.need is not None or accelerated.applies(case.stand)
+    if known and case.may_give and not _pressed(case, grant):
         fewer = max(least, min(fewer, consolidate.fewest(case, least, now)))
     span = behavior.window(rules.scale_down, behavior.DOWN_WINDOW)
     wishes = past.wishes or ((now, float(desired)),)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
-from autoscaler.decide import guards, refusals, replicas
+from autoscaler.decide import accelerated, guards, refusals, replicas
 from autoscaler.decide.case import Case
+from autoscaler.decide.demand import THROTTLED, USE_TARGET
 from autoscaler.decide.history import UNKNOWN
 from autoscaler.decide.sizes import in_steps
 from autoscaler.model.plan import Want
@@ -33,17 +34,14 @@ def want(case: Case, now: float, brakes_open: bool = False) -> Want:
     holds: list[Reason] = []
     if count == 0:
         return _as_is(case, because(Code.STARTING, starting=len(stand.starting)), holds)
+    if accelerated.applies(stand):
+        return _accelerated(case, holds, now, brakes_open)
     if demand.need is None:
         holds.extend(demand.blocks or (because(Code.NO_SIGNAL, signal="load", why="nothing measured yet"),))
         if (demand.breach and demand.evidence is not False) or (demand.stalled and demand.evidence):
             return _sized(case, have * BREACH_STEP, _breach(case), holds, now)
         return _as_is(case, holds[0], holds)
-    case.may_give = not (
-        demand.blocks
-        or brakes_open
-        or guards.learning(case.past, now) is not None
-        or guards.barred(case.past, now) is not None
-    )
+    case.may_give = _may_give(case, now, brakes_open)
     need = demand.need * 1000.0
     burned = ((demand.rho or 0.0) + demand.drain) * 1000.0
     floor = count * case.low
@@ -99,6 +97,26 @@ def want(case: Case, now: float, brakes_open: bool = False) -> Want:
     if replicas.came(case.past.replicas, need, now):
         reason = because(Code.SETTLE, wanted=top / count)
     return _sized(case, top, reason, holds, now, shrink=True)
+
+
+def _may_give(case: Case, now: float, brakes_open: bool) -> bool:
+    past = case.past
+    barred = guards.learning(past, now) is not None or guards.barred(past, now) is not None
+    return not (case.demand.blocks or brakes_open or barred)
+
+
+def _accelerated(case: Case, holds: list[Reason], now: float, brakes_open: bool) -> Want:
+    """Pods with a GPU get CPU for measured throttling only; what waits in them is for the replicas."""
+    stand, demand = case.stand, case.demand
+    case.may_give = _may_give(case, now, brakes_open)
+    case.past = msgspec.structs.replace(case.past, replicas=accelerated.learn(case.past.replicas, demand, stand))
+    holds.extend(demand.blocks[:1])
+    changed = case.past.sizes.changed_at
+    if demand.throttled is not None and demand.throttled >= THROTTLED and (changed < 0.0 or now - changed > SETTLING):
+        used = (demand.used or 0.0) * 1000.0 / max(1, stand.have)
+        reason = because(Code.CPU_TARGET, used=used, target=USE_TARGET)
+        return _sized(case, stand.have * BREACH_STEP, reason, holds, now)
+    return _as_is(case, _breach(case) if demand.breach else _steady(case), holds)
 
 
 def _first(*reasons: Reason | None) -> Reason | None:

@@ -77,6 +77,7 @@ class Code(enum.StrEnum):
     RATE_LIMITED = "ScaleRateLimited"
     REPLICAS_STABILIZING = "ReplicasStabilizing"
     GRACE_SHORT = "TerminationGraceShort"
+    MIN_REPLICAS = "BelowMinReplicas"
 
 
 TEXTS: Mapping[Code, str] = {
@@ -141,6 +142,7 @@ TEXTS: Mapping[Code, str] = {
     Code.NO_EFFECT: "{field} has no effect yet",
     Code.RATE_LIMITED: "{wanted:number} replicas wanted, behavior allows {allowed:number} now",
     Code.REPLICAS_STABILIZING: "{wanted:number} replicas would do, kept at {have:number} for {left:seconds} more",
+    Code.MIN_REPLICAS: "{have:number} replicas, the minimum is {least:number}",
     Code.GRACE_SHORT: "{pod} has {grace:seconds} to end, requests take up to {latency:seconds}: some may be cut off",
 }
 

@@ -202,6 +202,61 @@ class TestOwners:
         assert code(cluster.tick(busy), Code.OTHER_OWNER) is None
 
 
+class TestAccelerated:
+    """Pods with a GPU: by what is in flight, learned, not by their CPU."""
+
+    def gpus(self, count: int) -> Cluster:
+        cluster = world(count, behavior={"scaleDown": {"stabilizationWindowSeconds": 30}})
+        cluster.pods = [self.gpu(one) for one in cluster.pods]
+        return cluster
+
+    @staticmethod
+    def gpu(one: Pod) -> Pod:
+        return replace(one, containers=(replace(one.containers[0], extended={"nvidia.com/gpu": "1"}),))
+
+    def run(self, cluster: Cluster, seconds: float, **seen: Any) -> Plan:
+        plan = Plan(REF)
+        until = cluster.now + seconds
+        while cluster.now < until:
+            plan = cluster.tick(signals(20.0, work=0.001, **seen))
+            cluster.pods = [self.gpu(one) for one in cluster.pods]
+        return plan
+
+    def test_a_queue_and_misses_ask_for_pods_not_for_cores(self) -> None:
+        cluster = self.gpus(2)
+        self.run(cluster, 60, in_flight=8.0)
+        cores = cluster.cpu
+        self.run(cluster, 5, in_flight=40.0, misses=0.3)
+        assert cluster.replicas == 4
+        scaled = next(one for one in cluster.scales())
+        assert scaled.reason.code is Code.METRIC_TARGET
+        assert not [one for _, plan in cluster.changes for one in plan.actions if isinstance(one, Resize)]
+        assert cluster.cpu >= cores
+
+    def test_late_requests_without_a_queue_buy_nothing(self) -> None:
+        cluster = self.gpus(2)
+        plan = self.run(cluster, 60, in_flight=1.0, misses=0.3)
+        assert cluster.replicas == 2
+        assert "would not help" in code(plan, Code.HELD)["why"]
+
+    def test_throttling_is_answered_with_cpu(self) -> None:
+        cluster = self.gpus(2)
+        self.run(cluster, 10, in_flight=1.0)
+        cluster.policy = policy(vertical={"cpu": {"min": "100m", "max": "4"}}, horizontal={"maxReplicas": 2})
+        self.run(cluster, 30, in_flight=1.0, throttled=0.4)
+        assert cluster.cpu > 2000
+        assert cluster.replicas == 2
+
+    def test_fewer_pods_when_so_much_in_each_was_carried(self) -> None:
+        cluster = self.gpus(4)
+        self.run(cluster, 120, in_flight=32.0)
+        assert cluster.replicas == 4
+        self.run(cluster, 300, in_flight=10.0)
+        assert cluster.replicas == 2  # eight in each were carried
+        self.run(cluster, 600, in_flight=10.0)
+        assert cluster.replicas == 2
+
+
 def late(name: str, since: float, **more: Any) -> Pod:
     waiting = more.pop("waiting", "")
     one = pod(name, 1000, ready=False, created_at=since, **more)
