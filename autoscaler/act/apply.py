@@ -32,7 +32,7 @@ from autoscaler.act.preflight import preflight
 from autoscaler.act.scene import Scene
 from autoscaler.act.sizes import restarts
 from autoscaler.act.spending import added, batches, cores, gives, shortfall_of
-from autoscaler.model.plan import Action, Ledger, Plan, Resize, Revert
+from autoscaler.model.plan import Action, AnnotatePod, Ledger, Plan, Resize, Revert
 from autoscaler.model.reason import Code, Reason, because
 from autoscaler.model.seen import Seen, Subject
 from autoscaler.model.workload import Pod, WorkloadRef
@@ -286,7 +286,9 @@ class Applier:
             last = Sent(action, outcome, patch)
             if outcome.body is not None and self.learn is not None:
                 self.learn(outcome.body)
-            if outcome.result not in DONE:
+            # Who may not mark pods leaves it to the controller which goes; the number stands nevertheless.
+            unmarked = isinstance(patch.action, AnnotatePod) and outcome.result is Result.FORBIDDEN
+            if outcome.result not in DONE and not unmarked:
                 break
         return last or Sent(action, Outcome(Result.UNCHANGED, "nothing to change"))
 

@@ -73,14 +73,16 @@ class Elastic(msgspec.Struct, frozen=True):
     ceiling: float = UNKNOWN
     """Millicores a pod can use; UNKNOWN: no limit seen."""
     template: str = ""
-    watch_from: float = UNKNOWN
-    """CPU use in cores before the grow under watch, per workload."""
-    watch_size: float = 0.0
-    """Millicores in all before it; ``watch_to`` after."""
-    watch_to: float = 0.0
+    sampled_at: float = UNKNOWN
+    use: float = UNKNOWN
+    """Cores used by all at the newest CPU sample."""
     watch_at: float = UNKNOWN
+    """The last change of sizes that was noticed, and the use in cores before it."""
+    watch_from: float = UNKNOWN
     watch_samples: int = 0
+    """Samples in a row that say more can't be used; most use in them, and requests inside when they began."""
     watch_best: float = 0.0
+    watch_inside: float = 0.0
 
 
 class Replicas(msgspec.Struct, frozen=True):
@@ -178,7 +180,7 @@ _KEPT: Mapping[str, tuple[str, ...]] = {
     "cost": ("work", "cpu", "done", "template"),
     "headroom": ("beta",),
     "elastic": ("ceiling", "template"),
-    "replicas": ("adopted", "start_up", "start_ups"),
+    "replicas": ("adopted", "start_up", "start_ups", "short_count", "short_need", "short_at", "carried"),
     "sizes": ("learned", "barred_until"),
     "peaks": ("peak", "peak_at", "oom_at", "oom_floor"),
 }

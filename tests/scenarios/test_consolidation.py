@@ -9,7 +9,7 @@ import aiohttp
 import msgspec
 import pytest
 
-from autoscaler.emulate.authorize import ADMIN_TOKEN
+from autoscaler.emulate.authorize import ADMIN_TOKEN, Rule
 from autoscaler.model.plan import Scale
 from autoscaler.model.reason import Code
 from tests.scenarios.stage import NAME, NAMESPACE, POLICY, Stage, cluster_spec, staged
@@ -60,6 +60,19 @@ async def test_a_statefulset_gives_its_highest_ordinals(tmp_path: Path) -> None:
         assert [pod["metadata"]["name"] for pod in stage.pods()] == ["resnet-0"]
         assert [entry.name for entry in stage.cluster.audit.of("patch", "pods", "")] == ["resnet-2", "resnet-1"]
         assert stage.misses() == 0.0
+
+
+@pytest.mark.looptime
+async def test_who_may_not_mark_pods_still_takes_them_away(tmp_path: Path) -> None:
+    rules = [
+        Rule(("*",), ("*",), ("get", "list", "watch")),
+        Rule(("",), ("pods/resize",), ("patch",)),
+        Rule(("apps",), ("deployments/scale",), ("patch",)),
+    ]
+    async with staged(cluster_spec(10.0), tmp_path, policy=QUICK, token="scaler", rules=rules) as stage:
+        await asyncio.sleep(200)
+        assert stage.replicas() == 1
+        assert {entry.code for entry in stage.cluster.audit.of("patch", "pods", "")} == {403}
 
 
 @pytest.mark.looptime
