@@ -55,7 +55,7 @@ def allocate(cases: Sequence[Case], ledger: Ledger) -> dict[WorkloadRef, Grant]:
     for case in cases:
         assert case.want is not None
         sizes = granted[case.ref]
-        short = max(0.0, case.want.cpu - sum(sizes.values())) if case.want.cpu > case.stand.have else 0.0
+        short = max(0.0, case.want.cpu - sum(sizes.values())) if case.want.cpu > case.usable else 0.0
         grants[case.ref] = Grant(
             ref=case.ref, cpu=sizes, memory=case.want.memory, short=short, why=tuple(reasons.get(case.ref, ())),
             room=rooms.left,

@@ -25,6 +25,8 @@ class Case:
     low: int = 0
     """Bounds of a pod's size in millicores."""
     high: int = 0
+    ceiling: int | None = None
+    """Millicores that a pod was seen to be able to use; None: no limit was seen."""
     may_give: bool = False
     """Whether others may have what it holds beyond its part: its signals are whole and no guard bars a shrink."""
     share: dict[str, int] = field(default_factory=dict)
@@ -33,3 +35,9 @@ class Case:
     """The zone of each node."""
     frozen: bool = False
     """Nothing may be done: a guard spoke before anything was estimated."""
+
+    @property
+    def usable(self) -> int:
+        """Millicores in all that the serving pods have and can use."""
+        have = self.stand.have
+        return have if self.ceiling is None else min(have, self.ceiling * self.stand.count)

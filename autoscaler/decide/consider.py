@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from autoscaler.decide import cost, guards, misses, refusals, replicas, traffic
+from autoscaler.decide import cost, elasticity, guards, misses, refusals, replicas, traffic
 from autoscaler.decide.case import Case
 from autoscaler.decide.demand import Demand, demand
 from autoscaler.decide.history import UNKNOWN, History, Replicas
@@ -44,6 +44,13 @@ def consider(
     case.zones = zones
     case.demand = demand(view.signals, policy, known, standing, now)
     case.low, case.high = bounds(case, seen, largest)
+    template = view.scale.template_hash if view.scale is not None else ""
+    elastic = elasticity.learn(known, case.demand, view.signals, standing, template, now)
+    if elastic is not known.elastic:
+        case.past = known = msgspec.structs.replace(known, elastic=elastic)
+    case.ceiling = elasticity.most(elastic, policy.spec.vertical.cpu.step)
+    if case.ceiling is not None:
+        case.high = max(case.low, min(case.high, case.ceiling))
     if past is not None and _undisturbed(case, past, now):
         dt = known.traffic.sampled_at - past.traffic.sampled_at
         out = case.demand

@@ -87,7 +87,7 @@ def _more(case: Case, grant: Grant, least: int, most: int, now: float) -> tuple[
         asked, why = accelerated.more(case)
         return max(seen.desired, min(most, max(wished, asked))), why if asked <= seen.desired else None
     short = _short(case, grant)
-    if short <= 0.0 or want.cpu <= stand.have:
+    if short <= 0.0 or want.cpu <= case.usable:
         return wished, None
     covered = sum(grant.cpu.values())
     if short <= behavior.tolerance(case.policy.spec.horizontal.behavior.scale_up) * covered and not case.demand.breach:

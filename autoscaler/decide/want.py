@@ -29,7 +29,7 @@ SETTLING = 10.0
 def want(case: Case, now: float, brakes_open: bool = False) -> Want:
     """The wish of one workload; updates the windows in ``case.past``."""
     stand, demand, spec = case.stand, case.demand, case.policy.spec
-    have = float(stand.have)
+    have = float(case.usable)
     count = stand.count
     holds: list[Reason] = []
     if count == 0:
@@ -58,7 +58,7 @@ def want(case: Case, now: float, brakes_open: bool = False) -> Want:
             )
         holds.append(_not_cpu_bound(case))
     if demand.breach:
-        if demand.evidence is False and burned <= have:
+        if demand.evidence is False and burned <= have and case.ceiling is None:
             holds.append(_not_cpu_bound(case))
             if need > have:
                 return _as_is(case, holds[-1], holds)
@@ -147,7 +147,11 @@ def _sized(case: Case, total: float, reason: Reason, holds: list[Reason], now: f
     count = case.stand.count
     size = in_steps(total / count, case.policy.spec.vertical.cpu.step, case.low, case.high)
     if not shrink and total > size * count + 1:
-        holds.append(because(Code.AT_MAX, wanted=total, maximum=case.high * count))
+        if case.ceiling is not None and case.ceiling >= case.high:
+            used = (case.demand.used or 0.0) * 1000.0
+            holds.append(because(Code.INELASTIC, used=used, have=case.stand.have, ceiling=case.ceiling))
+        else:
+            holds.append(because(Code.AT_MAX, wanted=total, maximum=case.high * count))
     pods: dict[str, int] = {}
     for member in case.stand.serving:
         pods[member.pod.uid] = size if shrink else max(size, min(member.size, case.high))

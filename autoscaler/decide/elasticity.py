@@ -1,0 +1,104 @@
+"""What pods can use: many servers size their thread pools at start, and cores beyond them change nothing.
+
+Two signs, each over three fresh CPU samples while requests wait or miss and nothing is throttled:
+
+* after a grow, use rose by less than a quarter of the cores that were added;
+* the pods leave cores unused although less is answered than arrives.
+
+Then the most they used is their ceiling: what is beyond goes back, the rest is for the replicas. A slow dependency is
+no such case: all that arrives is answered, only late. Forgotten at a new template, or when more is used after all.
+"""
+
+from __future__ import annotations
+
+from math import sqrt
+
+import msgspec
+
+from autoscaler.decide.demand import BUSY, Demand
+from autoscaler.decide.history import UNKNOWN, Elastic, History
+from autoscaler.decide.standing import Standing
+from autoscaler.model.signal import Measured, Signals
+
+SAMPLES = 3
+"""Fresh CPU samples in a row that must agree."""
+USED = 0.25
+"""Part of the added cores whose use proves that they can be used."""
+UNMET = 0.95
+"""Use below this part of what the arrivals burn: less is answered than arrives, if more and more wait, too."""
+SHORT = 0.85
+"""Use so far below needs no such proof (a server that sheds keeps its queue short)."""
+CALM = 0.05
+"""Share of throttled periods up to which a quota is not what holds the pods back."""
+ROOM = 1.1
+"""The ceiling is this much above what was used."""
+BEYOND = 1.2
+"""Use above the ceiling by this factor disproves it."""
+AFTER = 2.0
+"""Seconds after a change before a sample is of the new size."""
+
+
+def learn(past: History, out: Demand, signals: Signals, stand: Standing, template: str, now: float) -> Elastic:
+    """The newest CPU sample's lesson; the same value when there is no newer one."""
+    known = past.elastic
+    if template and template != known.template:
+        known = Elastic(template=template)
+    cpu = signals.cpu
+    if not isinstance(cpu, Measured) or cpu.coverage < 0.999 or stand.count == 0 or out.used is None:
+        return known
+    sampled_at = now - cpu.age_s
+    if sampled_at - known.sampled_at < 1.0:
+        return known
+    known = msgspec.structs.replace(known, sampled_at=sampled_at)
+    each = cpu.value / stand.count * 1000.0
+    if known.ceiling > 0.0 and each > known.ceiling * BEYOND:
+        known = msgspec.structs.replace(known, ceiling=UNKNOWN)
+    changed = past.sizes.changed_at
+    if changed > known.watch_at:
+        # A change since the last look: what was used until now is what it is measured against.
+        known = msgspec.structs.replace(known, watch_at=changed, watch_from=known.use, watch_samples=0, watch_best=0.0)
+    if sampled_at - cpu.window_s < known.watch_at + AFTER:
+        return msgspec.structs.replace(known, use=cpu.value)
+    live = stand.live / 1000.0
+    added = (stand.live - past.sizes.changed_from) / 1000.0 if known.watch_at >= 0.0 else 0.0
+    free = out.throttled is not None and out.throttled <= CALM and cpu.value < BUSY * live
+    if not (free and _waiting(out, stand) and _unmet(out, cpu.value, known, added)):
+        return msgspec.structs.replace(known, use=cpu.value, watch_samples=0, watch_best=0.0)
+    best = max(known.watch_best, cpu.value)
+    samples = known.watch_samples + 1
+    inside = out.in_flight or 0.0
+    first = inside if samples == 1 else known.watch_inside
+    ceiling = known.ceiling
+    if samples >= SAMPLES and (
+        _grew(first, inside, stand) or best < SHORT * (out.rho or 0.0) or _idle(best, known, added)
+    ):
+        ceiling = best / stand.count * 1000.0
+    return msgspec.structs.replace(
+        known, use=cpu.value, watch_samples=samples, watch_best=best, watch_inside=first, ceiling=ceiling
+    )
+
+
+def _grew(before: float, now: float, stand: Standing) -> bool:
+    return now - before > 2.0 * sqrt(before + 1.0) + 2.0 * stand.count
+
+
+def _waiting(out: Demand, stand: Standing) -> bool:
+    """Whether requests miss, or more are inside than chance explains."""
+    usual = (out.rho or 0.0) + 2.0 * sqrt(out.rho or 0.0) + 2.0 * stand.count
+    return out.breach or out.stalled or (out.in_flight is not None and out.in_flight > usual)
+
+
+def _unmet(out: Demand, used: float, known: Elastic, added: float) -> bool:
+    """Whether this sample says that more can't be used."""
+    return (out.rho is not None and used < UNMET * out.rho) or (out.breach and _idle(used, known, added))
+
+
+def _idle(used: float, known: Elastic, added: float) -> bool:
+    return added > 0.0 and known.watch_from >= 0.0 and used - known.watch_from < USED * added
+
+
+def most(known: Elastic, step: int) -> int | None:
+    """Millicores a pod can use, with a little room, in whole steps; None: no limit was seen."""
+    if known.ceiling <= 0.0:
+        return None
+    return max(step, int(-(-known.ceiling * ROOM // step)) * step)

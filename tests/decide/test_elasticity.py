@@ -1,0 +1,91 @@
+"""What pods can use: a thread pool that was sized at start is found out, an elastic pod and a slow dependency are not."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from autoscaler.decide import elasticity
+from autoscaler.decide.demand import Demand
+from autoscaler.decide.history import UNKNOWN, Elastic, History, Sizes
+from autoscaler.decide.standing import Standing
+from autoscaler.model.signal import Absent, Cause, Measured, Reading, Signals
+
+SPACING = 15.0
+
+
+def standing(pods: int, each: int) -> Standing:
+    found = Standing(serving=[None] * pods, starting=[], draining=[])  # type: ignore[list-item]
+    found.have = found.live = pods * each
+    return found
+
+
+def watch(
+    past: History, *, used: list[float], rho: float, inside: list[float], each: int = 1500, throttled: float = 0.0,
+    coverage: float = 1.0, at: float = 1000.0, breach: bool = True, template: str = "a",
+) -> Elastic:  # fmt: skip
+    """Samples ``SPACING`` apart, four pods."""
+    for place, (cores, waiting) in enumerate(zip(used, inside, strict=True)):
+        out = Demand(rho=rho, used=cores, throttled=throttled, in_flight=waiting, breach=breach)
+        cpu: Reading = Measured(cores, age_s=5.0, window_s=SPACING, coverage=coverage)
+        now = at + place * SPACING
+        learned = elasticity.learn(past, out, Signals(cpu=cpu), standing(4, each), template, now)
+        past = msgspec.structs.replace(past, elastic=learned)
+    return past.elastic
+
+
+def test_cores_left_unused_while_more_and_more_wait_are_a_ceiling() -> None:
+    found = watch(History(), used=[4.0, 4.0, 4.0], rho=4.5, inside=[60, 110, 160])
+    assert found.ceiling == pytest.approx(1000.0)
+    assert elasticity.most(found, 100) == 1100
+
+
+def test_two_samples_are_not_enough() -> None:
+    assert watch(History(), used=[4.0, 4.0], rho=4.5, inside=[60, 110]).ceiling == UNKNOWN
+
+
+def test_a_slow_dependency_is_none() -> None:
+    """All that arrives is answered: use is what the arrivals burn, and as many wait as before."""
+    found = watch(History(), used=[1.0, 0.94, 0.94, 0.94], rho=1.0, inside=[60, 61, 59, 62])
+    assert found.ceiling == UNKNOWN
+
+
+def test_throttled_pods_are_short_of_quota_not_of_threads() -> None:
+    found = watch(History(), used=[4.0, 4.0, 4.0], rho=4.5, inside=[60, 110, 160], throttled=0.4)
+    assert found.ceiling == UNKNOWN
+
+
+def test_full_pods_can_use_more() -> None:
+    found = watch(History(), used=[5.6, 5.7, 5.8], rho=8.0, inside=[60, 110, 160])
+    assert found.ceiling == UNKNOWN
+
+
+def test_a_grow_that_changed_nothing_is_a_ceiling_and_one_that_was_used_is_none() -> None:
+    before = History(sizes=Sizes(changed_at=900.0, changed_from=4000), elastic=Elastic(use=3.9, template="a"))
+    idle = watch(before, used=[4.0, 4.1, 4.1], rho=4.1, inside=[60, 60, 60], each=1500)
+    assert idle.ceiling == pytest.approx(4100 / 4)
+    used = watch(before, used=[4.9, 4.9, 4.9], rho=4.9, inside=[60, 60, 60], each=1500)
+    assert used.ceiling == UNKNOWN
+
+
+def test_samples_from_before_the_change_say_nothing_of_the_new_size() -> None:
+    before = History(sizes=Sizes(changed_at=1030.0, changed_from=4000), elastic=Elastic(use=3.9, template="a"))
+    found = watch(before, used=[4.0, 4.0, 4.0], rho=4.5, inside=[60, 110, 160])  # the last is of 1025
+    assert found.ceiling == UNKNOWN
+
+
+@pytest.mark.parametrize("what", ["partial", "absent"])
+def test_what_is_not_measured_teaches_nothing(what: str) -> None:
+    if what == "partial":
+        found = watch(History(), used=[4.0] * 3, rho=4.5, inside=[60, 110, 160], coverage=0.5)
+    else:
+        signals = Signals(cpu=Absent(Cause.STALE))
+        found = elasticity.learn(History(), Demand(rho=4.5), signals, standing(4, 1500), "a", 1000.0)
+    assert found.ceiling == UNKNOWN
+
+
+def test_a_new_template_and_greater_use_forget_it() -> None:
+    known = History(elastic=Elastic(ceiling=1000.0, template="a"))
+    assert watch(known, used=[2.0], rho=2.0, inside=[2], template="b").ceiling == UNKNOWN
+    assert watch(known, used=[2.0], rho=2.0, inside=[2]).ceiling == 1000.0
+    assert watch(known, used=[5.0], rho=5.0, inside=[5]).ceiling == UNKNOWN
