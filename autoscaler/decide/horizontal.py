@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import ceil
 
 import msgspec
@@ -9,9 +10,12 @@ import msgspec
 from autoscaler.decide import accelerated, behavior, consolidate, guards, replicas
 from autoscaler.decide.case import Case
 from autoscaler.decide.consolidate import Step
-from autoscaler.decide.history import Replicas
-from autoscaler.model.plan import Action, Grant, Scale
+from autoscaler.decide.history import UNKNOWN, Replicas
+from autoscaler.model.plan import Action, Grant, Scale, Want
 from autoscaler.model.reason import Code, Reason, because
+
+AT_ONCE = 0.8
+"""Seconds in which the same number is not asked for twice: a tick may decide again after a refusal."""
 
 
 def bounds(case: Case) -> tuple[int, int]:
@@ -56,6 +60,17 @@ def scale(case: Case, grant: Grant, now: float) -> tuple[list[Action], list[Reas
     allowed = behavior.least(spec.behavior.scale_down, now, seen.desired, past.changes)
     actions, said, past = _parts(consolidate.step(case, grant, goal, allowed, now))
     return actions, [*holds, *said], past
+
+
+def told(case: Case, want: Want, scaling: list[Action], counted: Replicas) -> Want:
+    """The wish with the number of pods in it, for people and for those who follow bounds."""
+    seen = case.view.scale
+    if seen is None or not case.policy.spec.horizontal.enabled:
+        return want
+    for action in scaling:
+        if isinstance(action, Scale):
+            return replace(want, replicas=action.after, replicas_reason=action.reason)
+    return replace(want, replicas=seen.desired - (1 if counted.victim and counted.taken_at < 0.0 else 0))
 
 
 def _parts(step: Step) -> tuple[list[Action], list[Reason], Replicas]:
@@ -124,6 +139,8 @@ def _out(
             holds.append(because(Code.REPLICAS_STABILIZING, wanted=wished, have=seen.desired,
                                  left=max(0.0, past.lows[0][0] + span - now)))  # fmt: skip
         wished = max(seen.desired, steady)
+    if past.asked >= wished and past.asked_at != UNKNOWN and now - past.asked_at < AT_ONCE:
+        return [], holds, past  # asked for a moment ago, in this very tick
     allowed = behavior.most(rules, now, seen.desired, past.changes)
     if allowed < wished:
         holds.append(because(Code.RATE_LIMITED, wanted=wished, allowed=allowed))

@@ -67,6 +67,7 @@ def settle(case: Case, grant: Grant, now: float) -> tuple[Plan, History]:
             (shrinks if size < member.size else grows).append(action)
     scaling, said, counted = horizontal.scale(case, grant, now)
     holds += said
+    want = horizontal.told(case, want, scaling, counted)
     if counted is not past.replicas:
         past = msgspec.structs.replace(past, replicas=counted)
     actions = (*reverts, *shrinks, *grows, *scaling)

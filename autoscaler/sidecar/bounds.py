@@ -21,6 +21,7 @@ from autoscaler.kube.watch import Kind, Reflector
 from autoscaler.model import quantity
 from autoscaler.model.plan import Plan, Scale
 from autoscaler.model.policy import Policy
+from autoscaler.model.reason import Code
 from autoscaler.model.workload import Pod
 
 _LOG: Final = logging.getLogger(__name__)
@@ -66,6 +67,7 @@ def bounds_of(plan: Plan, policy: Policy, pods: Iterable[Pod]) -> Bounds:
         return {}
     fewer = any(isinstance(action, Scale) and action.after < action.before for action in plan.actions)
     fewer = fewer or (want.replicas is not None and 0 < want.replicas < len(grant.cpu))
+    fewer = fewer or any(hold.code is Code.DRAINING for hold in plan.holds)
     found = {}
     for pod in pods:
         size = grant.cpu.get(pod.uid)

@@ -109,6 +109,19 @@ def test_more_than_size_can_give_becomes_replicas_at_once_but_not_faster_than_al
     assert 6 < cluster.replicas <= 12  # at most doubled
 
 
+def test_the_same_number_is_not_asked_for_twice_in_one_tick() -> None:
+    cluster = world(2, maxReplicas=4)
+    cluster.every = 0.5
+    stale = ScaleView(2, 2, "7", template_hash="t1")
+    cluster.run(60, signals(5.0), scale=stale)
+    while not scales(cluster.tick(signals(60.0), scale=stale)):
+        assert cluster.now < START + 300
+    assert not scales(cluster.tick(signals(60.0), scale=stale))
+    assert scales(cluster.tick(signals(60.0), scale=stale))
+    assert cluster.plan.want is not None
+    assert cluster.plan.want.replicas == 4
+
+
 def test_a_window_for_scale_out_waits_for_the_smallest_wish_in_it() -> None:
     cluster = world(2, behavior={"scaleUp": {"stabilizationWindowSeconds": 60}})
     plan = cluster.run(50, signals(60.0, **BUSY))
