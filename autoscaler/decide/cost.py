@@ -10,6 +10,7 @@ from itertools import pairwise
 
 import msgspec
 
+from autoscaler.decide import spin
 from autoscaler.decide.history import Cost
 from autoscaler.model.signal import Absent, Counts, Measured, Signals
 
@@ -19,6 +20,8 @@ THROTTLED = 0.7
 """Above this share of throttled periods a sample says more about the quota than about the request."""
 KEPT = 90.0
 """Seconds of completions that are kept: more than any CPU sample is old and long."""
+CALM = 0.05
+"""Share of throttled periods up to which latency is the request's own."""
 FEWEST = 3.0
 """Completions a sample must have to count."""
 
@@ -51,8 +54,11 @@ def learn(past: Cost, signals: Signals, completed: float, now: float, template: 
         return msgspec.structs.replace(past, counted=counted, sampled_at=sampled_at, template=template)
     fade = max(0.0, 1.0 - span / MEMORY)
     total, sum_done = past.cpu * fade + cpu.value * span, past.done * fade + done
+    latency = signals.mean_latency.value if isinstance(signals.mean_latency, Measured) and throttled < CALM else None
+    pace = spin.learn(past.pace, done / span, cpu.value * span / done, latency)
+    work, own = spin.cost(pace, total / sum_done)
     return Cost(
-        work=total / sum_done, cpu=total, done=sum_done, counted=counted, sampled_at=sampled_at,
+        work=work, own=own, pace=pace, cpu=total, done=sum_done, counted=counted, sampled_at=sampled_at,
         template=template or past.template,
     )  # fmt: skip
 

@@ -106,6 +106,7 @@ def _by_requests(out: Demand, rate: float, past: History, stand: Standing) -> No
     seen = past.traffic
     out.arrivals = max(seen.level, 0.0)
     work = past.cost.work
+    own = past.cost.own if past.cost.own > 0.0 else work
     out.rho = rho = out.arrivals * work
     queues = max(1, stand.count)
     if out.target <= 0.0:
@@ -120,10 +121,10 @@ def _by_requests(out: Demand, rate: float, past: History, stand: Standing) -> No
                 out.backlog = left
                 out.drain = left / max(DRAIN_TARGETS * out.target, 2.0)
     goal = GOAL * out.allowed
-    chance = queues * staffing.need(rho / queues, work, out.target, goal) - rho
+    chance = queues * staffing.need(rho / queues, own, out.target, goal) - rho
     out.scale = chance / log(1.0 / goal)
     habit = _habit(seen) * rho
-    out.lone = queues * staffing.alone(work, out.target)
+    out.lone = queues * staffing.alone(own, out.target)
     out.need = max(rho + out.drain + past.headroom.beta * max(chance, habit), out.lone)
 
 

@@ -42,10 +42,25 @@ class Traffic(msgspec.Struct, frozen=True):
     """Seconds with requests in flight and none completed."""
 
 
+class Pace(msgspec.Struct, frozen=True):
+    """CPU per request at quiet and at busy times. Each: (requests a second, cores, samples)."""
+
+    usual: float = UNKNOWN
+    """Requests a second."""
+    quiet: tuple[float, float, int] = (0.0, 0.0, 0)
+    busy: tuple[float, float, int] = (0.0, 0.0, 0)
+    swift: float = UNKNOWN
+    """The shortest mean latency seen, seconds."""
+
+
 class Cost(msgspec.Struct, frozen=True):
     """CPU-seconds per request, from sums that forget."""
 
     work: float = UNKNOWN
+    """What one more request costs."""
+    own: float = UNKNOWN
+    """What a request needs for itself: less where thread pools spin."""
+    pace: Pace = Pace()
     cpu: float = 0.0
     done: float = 0.0
     counted: tuple[tuple[float, float], ...] = ()

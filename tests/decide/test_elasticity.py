@@ -1,4 +1,4 @@
-"""What pods can use: a thread pool that was sized at start is found out, an elastic pod and a slow dependency are not."""
+"""What pods can use: a thread pool sized at start is found out, an elastic pod and a slow dependency are not."""
 
 from __future__ import annotations
 
