@@ -108,11 +108,11 @@ def step(case: Case, grant: Grant, goal: int, allowed: int, now: float) -> Step:
     out = Step(victims.stray(case, past.victim), [], past)
     if past.victim:
         victim = _find(case, past.victim)
-        if victim is None:
-            out.replicas = _nobody(past)
-        elif past.taken_at == UNKNOWN or now - past.taken_at > GOING:
-            _go_on(case, out, victim, goal, allowed, now)
-        return out
+        if victim is not None:
+            if not _going(past, now):
+                _go_on(case, out, victim, goal, allowed, now)
+            return out
+        out.replicas = _nobody(past)
     if goal >= scale.desired or now < past.rest_until:
         return out
     if allowed >= scale.desired:
@@ -125,10 +125,15 @@ def step(case: Case, grant: Grant, goal: int, allowed: int, now: float) -> Step:
 def give_up(case: Case, why: Reason | None = None) -> Step:
     """The chosen pod, if there is one, stays."""
     past = case.past.replicas
-    out = Step(victims.stray(case, ""), [why] if why is not None else [], past)
-    if past.victim:
-        out.replicas = _nobody(past)
-    return out
+    holds = [why] if why is not None else []
+    if past.victim and past.taken_at != UNKNOWN:
+        return Step([], holds, past if _find(case, past.victim) is not None else _nobody(past))
+    return Step(victims.stray(case, ""), holds, _nobody(past) if past.victim else past)
+
+
+def _going(past: Replicas, now: float) -> bool:
+    """Whether the chosen pod was taken away a moment ago, and is only still seen."""
+    return past.taken_at != UNKNOWN and now - past.taken_at <= GOING
 
 
 def _go_on(case: Case, out: Step, victim: Member, goal: int, allowed: int, now: float) -> None:

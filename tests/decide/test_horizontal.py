@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 from typing import Any
 
@@ -360,13 +361,12 @@ def test_constant_load_comes_to_rest(rate: float, count: int, work: float, bigge
         vertical={"cpu": {"min": "100m", "max": str(biggest)}},
         horizontal={"minReplicas": 1, "maxReplicas": 12},
     )
-    cluster.run(8 * 400 + 600, signals(rate, work=work, in_flight=min(2.0, rate)))
+    cluster.run(2 * 3600, signals(rate, work=work, in_flight=min(2.0, rate)))
     numbers = [before for _, plan in cluster.changes for before, _ in scales(plan)] + [cluster.replicas]
-    turns = sum((b - a) * (c - b) < 0 for a, b, c in zip(numbers, numbers[1:], numbers[2:], strict=False))
-    assert turns <= 1, numbers
-    settled = cluster.replicas
-    cluster.run(1800, signals(rate, work=work, in_flight=min(2.0, rate)))
-    assert cluster.replicas == settled
+    steps = [then - was for was, then in itertools.pairwise(numbers)]
+    # Up while the load is new, then down as far as it goes: what was taken away is never asked for again.
+    turns = sum(first * second < 0 for first, second in itertools.pairwise(steps))
+    assert turns == 0 or (turns == 1 and steps[0] > 0), numbers
 
 
 @given(
