@@ -358,10 +358,15 @@ async def test_scale_and_eviction_pass_through_with_their_answers() -> None:
     assert sending.refused == {REF}
 
 
-async def test_a_scale_whose_victims_could_not_be_marked_is_not_sent() -> None:
-    sink = Memory({"pods/resnet-1": Outcome(Result.FORBIDDEN, "no", 403)})
+@pytest.mark.parametrize(
+    ("result", "code", "sent"), [(Result.GONE, 404, ["resnet-1"]), (Result.FORBIDDEN, 403, ["resnet-1", "scale"])]
+)
+async def test_a_scale_whose_victim_is_gone_is_not_sent_one_that_may_not_mark_is(
+    result: Result, code: int, sent: list[str]
+) -> None:
+    sink = Memory({"pods/resnet-1": Outcome(result, "no", code)})
     await applier(sink).send([plan(Scale(REF, TARGET, "serving", 2, 1, WHY, victims=(pod(),)))], seen(view(pod())))
-    assert [patch.path.rsplit("/", 1)[1] for patch in sink.patches] == ["resnet-1"]
+    assert [patch.path.rsplit("/", 1)[1] for patch in sink.patches] == sent
 
 
 async def test_cancelling_stops_what_was_not_answered() -> None:
