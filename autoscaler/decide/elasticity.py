@@ -43,6 +43,9 @@ def learn(past: History, out: Demand, signals: Signals, stand: Standing, templat
     known = past.elastic
     if template and template != known.template:
         known = Elastic(template=template)
+    waiting = _waiting(out, stand)
+    if waiting != (known.waiting_since >= 0.0):
+        known = msgspec.structs.replace(known, waiting_since=now if waiting else UNKNOWN)
     cpu = signals.cpu
     if not isinstance(cpu, Measured) or cpu.coverage < 0.999 or stand.count == 0 or out.used is None:
         return known
@@ -57,12 +60,15 @@ def learn(past: History, out: Demand, signals: Signals, stand: Standing, templat
     if changed > known.watch_at:
         # A change since the last look: what was used until now is what it is measured against.
         known = msgspec.structs.replace(known, watch_at=changed, watch_from=known.use, watch_samples=0, watch_best=0.0)
-    if sampled_at - cpu.window_s < known.watch_at + AFTER:
+    began = sampled_at - cpu.window_s
+    if began < known.watch_at + AFTER:
         return msgspec.structs.replace(known, use=cpu.value)
     live = stand.live / 1000.0
     added = (stand.live - past.sizes.changed_from) / 1000.0 if known.watch_at >= 0.0 else 0.0
     free = out.throttled is not None and out.throttled <= CALM and cpu.value < BUSY * live
-    if not (free and _waiting(out, stand) and _unmet(out, cpu.value, known, added)):
+    # A sample is of a while ago: it counts when requests waited all through it.
+    waited = waiting and began >= known.waiting_since
+    if not (free and waited and _unmet(out, cpu.value, known, added)):
         return msgspec.structs.replace(known, use=cpu.value, watch_samples=0, watch_best=0.0)
     best = max(known.watch_best, cpu.value)
     samples = known.watch_samples + 1

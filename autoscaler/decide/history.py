@@ -50,7 +50,7 @@ class Pace(msgspec.Struct, frozen=True):
     quiet: tuple[float, float, int] = (0.0, 0.0, 0)
     busy: tuple[float, float, int] = (0.0, 0.0, 0)
     swift: float = UNKNOWN
-    """The shortest mean latency seen, seconds."""
+    """Mean latency while nothing was throttled, seconds."""
 
 
 class Cost(msgspec.Struct, frozen=True):
@@ -91,6 +91,8 @@ class Elastic(msgspec.Struct, frozen=True):
     sampled_at: float = UNKNOWN
     use: float = UNKNOWN
     """Cores used by all at the newest CPU sample."""
+    waiting_since: float = UNKNOWN
+    """Requests have been waiting or missing at every tick since then."""
     watch_at: float = UNKNOWN
     """The last change of sizes that was noticed, and the use in cores before it."""
     watch_from: float = UNKNOWN

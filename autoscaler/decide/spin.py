@@ -24,8 +24,8 @@ FALLS = 1.15
 BEYOND = 1.4
 """CPU per request over the time it takes."""
 SAMPLES = 4
-FORGET = 1.002
-"""The shortest mean latency rises by this a sample until it is seen again."""
+SLOWLY = 0.05
+"""Of a new mean latency: requests differ in length, and a few short ones must not speak for all."""
 
 
 def learn(past: Pace, rate: float, cost: float, latency: float | None) -> Pace:
@@ -33,7 +33,7 @@ def learn(past: Pace, rate: float, cost: float, latency: float | None) -> Pace:
     usual = rate if past.usual < 0.0 else past.usual + 0.05 * (rate - past.usual)
     swift = past.swift
     if latency is not None and latency > 0.0:
-        swift = latency if swift < 0.0 else min(swift * FORGET, latency)
+        swift = latency if swift < 0.0 else swift + SLOWLY * (latency - swift)
     quiet, busy = past.quiet, past.busy
     if rate < (1.0 - APART) * usual:
         quiet = _add(quiet, rate, cost)

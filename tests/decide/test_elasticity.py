@@ -25,6 +25,13 @@ def watch(
     coverage: float = 1.0, at: float = 1000.0, breach: bool = True, template: str = "a",
 ) -> Elastic:  # fmt: skip
     """Samples ``SPACING`` apart, four pods."""
+    if breach:  # requests have been waiting for a while
+        past = msgspec.structs.replace(
+            past,
+            elastic=msgspec.structs.replace(
+                past.elastic, waiting_since=at - 100.0, template=past.elastic.template or template
+            ),
+        )
     for place, (cores, waiting) in enumerate(zip(used, inside, strict=True)):
         out = Demand(rho=rho, used=cores, throttled=throttled, in_flight=waiting, breach=breach)
         cpu: Reading = Measured(cores, age_s=5.0, window_s=SPACING, coverage=coverage)
@@ -89,3 +96,15 @@ def test_a_new_template_and_greater_use_forget_it() -> None:
     assert watch(known, used=[2.0], rho=2.0, inside=[2], template="b").ceiling == UNKNOWN
     assert watch(known, used=[2.0], rho=2.0, inside=[2]).ceiling == 1000.0
     assert watch(known, used=[5.0], rho=5.0, inside=[5]).ceiling == UNKNOWN
+
+
+def test_a_sample_from_before_requests_waited_says_nothing() -> None:
+    """A burst has just come: in flight is of now, the CPU sample is of a while ago."""
+    out = Demand(rho=4.5, used=1.0, throttled=0.0, in_flight=200, breach=True)
+    past = History(elastic=Elastic(template="a"))
+    for now in (1000.0, 1015.0, 1030.0):
+        cpu = Measured(1.0, age_s=12.0, window_s=SPACING)
+        past = msgspec.structs.replace(
+            past, elastic=elasticity.learn(past, out, Signals(cpu=cpu), standing(4, 1500), "a", now)
+        )
+    assert past.elastic.watch_samples == 1 and past.elastic.ceiling == UNKNOWN

@@ -58,6 +58,14 @@ def test_a_steady_rate_shows_no_difference() -> None:
     assert not spin.spins(after([12.0] * 100, spinning, 0.018))
 
 
+def test_a_window_of_short_requests_does_not_speak_for_all() -> None:
+    """Requests differ in length: one mean latency far below the others is no proof of spinning."""
+    pace = Pace()
+    for place, rate in enumerate(DAY):
+        pace = spin.learn(pace, rate, 0.5 + 1.0 / rate, 0.1 if place % 30 == 7 else 0.7)
+    assert not spin.spins(pace)
+
+
 @given(
     st.lists(st.tuples(st.floats(0.1, 1e4), st.floats(1e-4, 10.0)), min_size=1, max_size=60),
     st.floats(1e-4, 10.0), st.floats(1e-4, 10.0),
