@@ -37,7 +37,7 @@ from autoscaler.settings import Settings
 LOG = logging.getLogger("autoscaler.daemon")
 SYNC_S = 30.0
 """How long the first tick waits for the first sight of the cluster; later it holds still and says why."""
-BLIND_S = 60.0
+BLIND_S = 15.0
 LEARN_S = 60.0
 """After a start, and for a new policy, nothing shrinks before the load was watched for this long."""
 STUCK_TICKS = 10

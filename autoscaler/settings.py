@@ -15,12 +15,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, get_args, get_origin
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, ValidationError, model_validator
 from pydantic.alias_generators import to_camel
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
-from autoscaler.model.policy import CpuAmount, Duration
+from autoscaler.model.policy import CpuAmount
+from autoscaler.model.quantity import format_duration, parse_duration
 from autoscaler.observe import yaml12
 from autoscaler.observe.policy_errors import FieldPath, explain_one, misplaced, near, spelled
 
@@ -45,6 +46,10 @@ def _existing(value: Any) -> Any:
 
 ExistingFile = Annotated[str, BeforeValidator(_existing)]
 """Path of a file that must be there at start: a named file that isn't is an error, not a default."""
+
+
+Duration = Annotated[float, BeforeValidator(parse_duration), PlainSerializer(format_duration)]
+"""Seconds; written ``500ms``, ``30s``. A bare number counts as seconds, as in a command line's ``--interval 5``."""
 
 
 class Part(BaseModel):
@@ -214,6 +219,11 @@ def add_arguments(parser: argparse.ArgumentParser, only: Sequence[str] | None = 
             parser.add_argument(leaf.flag, dest=dest, action="append", metavar=_metavar(leaf), help=text)
         else:
             parser.add_argument(leaf.flag, dest=dest, metavar=_metavar(leaf), help=text)
+
+
+def flags_given(args: argparse.Namespace, beside: Sequence[str] = ("log",)) -> list[str]:
+    """The settings that were given as flags, but those of ``beside``."""
+    return [leaf.flag for leaf in leaves() if leaf.path[0] not in beside and getattr(args, _dest(leaf.path), None)]
 
 
 def config_file(args: argparse.Namespace | None, environ: Mapping[str, str] | None = None) -> str | None:

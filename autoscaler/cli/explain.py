@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 from autoscaler import settings as tree
 from autoscaler.cli import OK, WRONG, Wrong
-from autoscaler.cli.plan import looks_of, mistakes, observe, read_snapshot
+from autoscaler.cli.plan import alone, looks_of, mistakes, observe, read_snapshot
 from autoscaler.cli.start import finish, policies_of, settings_of
 
 ONLY = ("policy", "kubeconfig", "context", "server", "namespace", "resources", "interval", "api", "prometheus",
@@ -31,6 +31,7 @@ def run(args: argparse.Namespace) -> int:
     from autoscaler.render.explain import explain
 
     if args.snapshot:
+        alone(args)
         taken = read_snapshot(args.snapshot)
     else:
         settings = settings_of(args)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import sys
+from pathlib import Path
 from typing import Any
 
 from autoscaler import settings as tree
@@ -44,10 +45,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     if args.snapshot:
+        alone(args)
         return _print(read_snapshot(args.snapshot), args)
     settings = settings_of(args)
     policies = policies_of(settings)
     looks = looks_of(args.watch_for, settings.interval)
+    if args.save_snapshot and not Path(args.save_snapshot).absolute().parent.is_dir():
+        raise Wrong(f"--save-snapshot: {args.save_snapshot}: its directory doesn't exist")
     taken, problems = finish(lambda: observe(settings, policies, looks))
     for problem in problems:
         print(problem, file=sys.stderr)
@@ -61,6 +65,18 @@ def run(args: argparse.Namespace) -> int:
     for name, instead in policies.without_effect():
         print(f"{name} has no effect yet: {instead}", file=sys.stderr)
     return _print(taken, args)
+
+
+def alone(args: argparse.Namespace) -> None:
+    """A snapshot holds all that a decision takes: flags about a cluster would be ignored, so they are refused."""
+    given = tree.flags_given(args)
+    given += [
+        flag for flag, name in (("--watch-for", "watch_for"), ("--save-snapshot", "save_snapshot"))
+        if getattr(args, name, None)
+    ]  # fmt: skip
+    if given:
+        told = ", ".join(given)
+        raise Wrong(f"--snapshot goes not with {told}: it holds the policies and all that was seen; leave them out")
 
 
 def read_snapshot(name: str) -> Snapshot:
@@ -83,6 +99,8 @@ def looks_of(text: str | None, interval: float) -> int:
         seconds = parse_duration(text) if text is not None else 2 * interval
     except ValueError as error:
         raise Wrong(f"--watch-for: {error}") from None
+    if seconds < interval:
+        raise Wrong(f"--watch-for: {text} is shorter than one interval, {interval:g}s: a rate needs two looks")
     return max(2, round(seconds / interval) + 1)
 
 

@@ -27,6 +27,10 @@ def settings_of(args: argparse.Namespace) -> Settings:
         raise Wrong(*error.lines) from None
     for warning in warnings:
         print(warning, file=sys.stderr)
+    if settings.server and (settings.kubeconfig or settings.context):
+        raise Wrong(
+            "--server goes not with --kubeconfig or --context: it says where the API server is; name one of them"
+        )
     logs.configure(settings.log.format, settings.log.level)
     return settings
 
@@ -40,9 +44,14 @@ def policies_of(settings: Settings, *, needed: bool = True) -> Policies:
             )
         return Policies()
     try:
-        return policy_files.load(settings.policy, settings.namespace or "default")
+        policies = policy_files.load(settings.policy, settings.namespace or "default")
     except PolicyError as error:
         raise Wrong(*error.lines) from None
+    if not settings.prometheus.url:
+        queries = [line for policy in policies.policies for line in policy_files.asks_prometheus(policy)]
+        if queries:
+            raise Wrong(*queries)
+    return policies
 
 
 def finish(work: Callable[[], Awaitable[T]]) -> T:
@@ -53,12 +62,20 @@ def finish(work: Callable[[], Awaitable[T]]) -> T:
 
     try:
         return asyncio.run(inside())
+    except* Wrong as group:
+        raise _first(group) from None
     except* KubeconfigError as group:
         raise Wrong(*_lines(group)) from None
     except* KubeError as group:
         raise Wrong(*_lines(group), code=FAILED) from None
     except* OSError as group:
         raise Wrong(*_lines(group), code=FAILED) from None
+
+
+def _first(group: BaseExceptionGroup[Wrong]) -> Wrong:
+    """What a person has to mend, said inside a task."""
+    first = group.exceptions[0]
+    return _first(first) if isinstance(first, BaseExceptionGroup) else first
 
 
 def _lines(group: BaseExceptionGroup[BaseException]) -> list[str]:

@@ -9,8 +9,8 @@ from autoscaler.model.workload import WorkloadView
 
 LEARN = 60.0
 """Seconds of watching before anything shrinks."""
-UNSEEN = 60.0
-"""Seconds without a word from the cluster after which nothing is decided."""
+UNSEEN = 15.0
+"""Seconds without a word from the cluster after which nothing is decided: a heartbeat that fails shows within ten."""
 
 
 def cannot_decide(view: WorkloadView, policy: Policy, paused: bool) -> Reason | None:

@@ -210,7 +210,7 @@ class Reflector(Generic[T]):
 
     def _failed(self, text: str) -> None:
         if text != self.trouble:
-            _log.info("%s", text)
+            _log.log(logging.DEBUG if self.missing else logging.INFO, "%s", text)
         self.trouble = text
 
     def _pause(self, failures: int) -> float:

@@ -36,7 +36,7 @@ MemoryAmount = Annotated[
 """Bytes; written ``1Gi``, ``512Mi``."""
 Duration = Annotated[
     float,
-    BeforeValidator(quantity.parse_duration),
+    BeforeValidator(quantity.parse_written_duration),
     PlainSerializer(quantity.format_duration),
     WithJsonSchema({"type": "string"}),
 ]

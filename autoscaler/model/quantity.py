@@ -102,6 +102,13 @@ def parse_duration(text: str | int | float) -> float:
     return seconds
 
 
+def parse_written_duration(text: str | int | float) -> float:
+    """As ``parse_duration``, but a number must have its unit: 250 may have been meant as milliseconds."""
+    if isinstance(text, int | float) and not isinstance(text, bool) and text != 0:
+        raise ValueError(f"{text!r} has no unit (write for example {text:g}ms or {text:g}s)")
+    return parse_duration(text)
+
+
 def format_duration(seconds: float) -> str:
     """The shortest Go spelling that reads back as the same time to the microsecond."""
     micros = round(seconds * 1e6)

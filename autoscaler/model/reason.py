@@ -110,7 +110,8 @@ TEXTS: Mapping[Code, str] = {
     Code.STALE: "{signal} is {age:seconds} old (limit {limit:seconds})",
     Code.NOT_CPU_BOUND: "{misses:share} missed but CPU is free ({used:cores} of {have:cores} used, "
     "{throttled:share} throttled): more CPU would not help",
-    Code.INELASTIC: "pods use {used:cores} of {have:cores} while requests wait: each can't use more than {ceiling:cores}",
+    Code.INELASTIC: "pods use {used:cores} of {have:cores} while requests wait: "
+    "each can't use more than {ceiling:cores}",
     Code.UNREACHABLE: "one request alone takes {fastest:seconds}, target {target:seconds}: no size can meet it",
     Code.AT_MAX: "{wanted:cores} wanted, maximum is {maximum:cores}",
     Code.AT_MIN: "already at the minimum {minimum:cores}",

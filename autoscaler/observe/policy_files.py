@@ -16,7 +16,7 @@ from pydantic import BaseModel, ValidationError
 
 from autoscaler.model.policy import API_VERSION, Budget, BudgetSpec, Policy, PolicySpec
 from autoscaler.model.workload import WorkloadRef
-from autoscaler.observe import yaml12
+from autoscaler.observe import promql, yaml12
 from autoscaler.observe.names import resolve
 from autoscaler.observe.policy_errors import Place, explain, misplaced, near
 from autoscaler.observe.yaml12 import Document, YamlError
@@ -146,7 +146,8 @@ def read_object(
     if kind == BUDGET_KIND:
         return Budget(ref=ref, spec=made, origin=label)
     policy = Policy(ref=ref, spec=made, origin=label, generation=generation if isinstance(generation, int) else 0)
-    problems = [place.say(("spec", *path), told) for path, told in _unmeasurable(policy.spec)]
+    told_of = (*_unmeasurable(policy.spec), *_unparsable(policy.spec))
+    problems = [place.say(("spec", *path), told) for path, told in told_of]
     try:
         resolve(policy)
     except ValueError as error:  # an unknown preset, a label matcher that can't be read
@@ -264,6 +265,40 @@ def _unmeasurable(spec: PolicySpec) -> list[tuple[tuple[str, ...], str]]:
                               ("inFlight", signals.in_flight, "gauge")):  # fmt: skip
         if signal is not None and not (getattr(signal, key) or signal.query):
             found.append((("signals", name), f"names no metric; write {key} or query"))
+    return found
+
+
+def _queries(spec: PolicySpec) -> list[tuple[tuple[str, ...], str]]:
+    """(place, PromQL) of every query that a policy writes."""
+    signals = spec.signals
+    named = (("latency", signals.latency), ("requests", signals.requests), ("failures", signals.failures),
+             ("inFlight", signals.in_flight))  # fmt: skip
+    found: list[tuple[tuple[str, ...], str]] = [
+        (("signals", name, "query"), signal.query) for name, signal in named if signal and signal.query
+    ]
+    found += [
+        (("objective", "metrics", str(place), "query"), metric.query)
+        for place, metric in enumerate(spec.objective.metrics)
+    ]
+    return found
+
+
+def asks_prometheus(policy: Policy) -> list[str]:
+    """A line for each query that nobody could answer without a Prometheus."""
+    return [
+        f"{policy.origin}: spec.{'.'.join(path)}: a query needs a Prometheus; name one with --prometheus-url"
+        for path, _ in _queries(policy.spec)
+    ]
+
+
+def _unparsable(spec: PolicySpec) -> list[tuple[tuple[str, ...], str]]:
+    """PromQL is checked when it is read, not when the load rises."""
+    found = []
+    for path, query in _queries(spec):
+        try:
+            promql.check(query)
+        except promql.BadQuery as error:
+            found.append((path, str(error).removeprefix("query: ")))
     return found
 
 

@@ -163,7 +163,7 @@ def _amount_rules(written: Any, metadata: list[Any]) -> Iterator[Schema]:
                 case Gt(gt=int(low)):
                     yield _compared(show(low), ">", f"must be more than {show(low)}")
     elif written is quantity.format_duration:
-        yield _either("self >= 0", f"self.matches('{_DURATION}')", "write a duration such as 500ms, 30s or 1m30s")
+        yield _either("self == 0", f"self.matches('{_DURATION}')", "write a duration such as 500ms, 30s or 1m30s")
         if any(isinstance(each, Gt) for each in metadata):
             yield _either("self > 0", "self.matches('[1-9]')", "must be longer than 0s")
     elif written is quantity.format_share:

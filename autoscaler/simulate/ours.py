@@ -9,6 +9,7 @@ from autoscaler.decide.decision import decide
 from autoscaler.decide.history import History
 from autoscaler.model.plan import AnnotatePod, BudgetView, Evict, Plan, Resize, Revert, Scale
 from autoscaler.model.policy import Policy, PolicySpec
+from autoscaler.model.quantity import format_duration
 from autoscaler.model.seen import Seen as Snapshot
 from autoscaler.model.seen import Subject
 from autoscaler.model.workload import WorkloadRef
@@ -60,7 +61,7 @@ class Ours:
         else:
             written.pop("budget", None)
         objective = dict(written.get("objective") or {})
-        objective["latency"] = {"target": scenario.target, "within": scenario.within}
+        objective["latency"] = {"target": format_duration(scenario.target), "within": scenario.within}
         written["objective"] = objective
         vertical, horizontal = dict(written.get("vertical") or {}), dict(written.get("horizontal") or {})
         if not self._vertical:

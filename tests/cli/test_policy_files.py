@@ -85,7 +85,7 @@ def test_several_documents_lists_and_directories_without_hidden_names(tmp_path: 
         (("minReplicas: 2", "minReplicas: 12"), "spec.horizontal.minReplicas: 12 is above maxReplicas 10; "
                                                 "write minReplicas ≤ maxReplicas (line 13)"),
         (("maxReplicas", "maxReplica"), "spec.horizontal.maxReplica: is not a field, did you mean 'maxReplicas'? (line 14)"),
-        (("500ms", "500"), None),
+        (("500ms", "500"), "spec.objective.latency.target: 500 has no unit (write for example 500ms or 500s) (line 7)"),
         (("500ms", "5 parsecs"), "spec.objective.latency.target: '5 parsecs' is not a duration "
                                  "(write for example 500ms, 30s, 1m30s) (line 7)"),
         (("within: 99%", "percentile: 101%"), "spec.objective.latency.percentile: '101%' is not between 0% and 100% (line 7)"),
@@ -101,17 +101,15 @@ def test_several_documents_lists_and_directories_without_hidden_names(tmp_path: 
          "spec.objective.latency: nothing measures it; write signals.preset or signals.latency.histogram (line 7)"),
         (("minReplicas: 2", "minReplicas: 2\n    minReplicas: 3"), "can't be read as YAML: key 'minReplicas' is there twice"),
         (("minReplicas: 2", "minReplicas: 007"), "can't be read as YAML: 007 is 7 for some YAML parsers"),
+        (("    latency: {histogram: request_seconds}", "    latency: {query: 'sum(rate(x[5m)'}"),
+         "spec.signals.latency.query: "),
         (("spec:", "spec:\n  budget: vission"), "spec.budget: no CapacityBudget 'vission' in namespace serving; "
                                                "add one beside the policy or drop the field"),
     ],
 )  # fmt: skip
-def test_a_mistake_is_one_line_with_place_and_remedy(tmp_path: Path, change: tuple[str, str], line: str | None) -> None:
+def test_a_mistake_is_one_line_with_place_and_remedy(tmp_path: Path, change: tuple[str, str], line: str) -> None:
     assert change[0] in GOOD
     text = GOOD.replace(change[0], change[1], 1)
-    if line is None:
-        (tmp_path / "p.yaml").write_text(text)
-        assert policy_files.load([tmp_path / "p.yaml"]).policies[0].spec.objective.latency.target == 500.0  # type: ignore[union-attr]
-        return
     told = refused(tmp_path, text)
     assert len(told) == 1, told
     assert "\n" not in told[0]
@@ -197,3 +195,12 @@ def test_any_text_is_read_or_refused_never_a_crash(text: str) -> None:
     for document in documents:
         with pytest.raises(PolicyError):
             policy_files.read_object(document.value, "here", document=document)
+
+
+def test_a_query_that_no_prometheus_answers_is_told_with_its_place(tmp_path: Path) -> None:
+    text = GOOD.replace("{histogram: request_seconds}", "{query: 'sum(rate(late[5m])) / sum(rate(all[5m]))'}", 1)
+    (tmp_path / "p.yaml").write_text(text)
+    (policy,) = policy_files.load([tmp_path / "p.yaml"]).policies
+    (line,) = policy_files.asks_prometheus(policy)
+    assert line.endswith("p.yaml[doc 1]: spec.signals.latency.query: a query needs a Prometheus; "
+                         "name one with --prometheus-url")  # fmt: skip

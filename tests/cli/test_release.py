@@ -52,3 +52,30 @@ def test_explain_of_a_field_names_it_its_default_and_what_is_below(capsys: pytes
     assert "controls  RequestsAndLimits" in told
     assert main(["explain", "spec.vertical.cpux"]) == 2
     assert "did you mean 'cpu'?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["release", "nope"], "no policy is called 'nope'"),
+        (["release"], "name one WORKLOAD"),
+        (["plan", "--watch-for", "100ms"], "--watch-for: 100ms is shorter than one interval"),
+        (["plan", "--save-snapshot", "/nowhere/at/all/seen.json"], "its directory doesn't exist"),
+        (["plan", "--server", "http://127.0.0.1:1", "--context", "nope"], "--server goes not with"),
+        (["plan", "--snapshot", "seen.json"], "--snapshot goes not with --policy, --kubeconfig"),
+        (["explain", "--snapshot", "seen.json"], "--snapshot goes not with"),
+    ],
+)
+async def test_what_can_not_be_meant_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], said: str
+) -> None:
+    async with placed(tmp_path, 10.0) as place:
+        if words[0] == "release":
+            base = ["--kubeconfig", str(place.config), "--policy", str(place.policy)]
+            code = await asyncio.to_thread(main, [*words, *base])
+            out, err = capsys.readouterr()
+        else:
+            code, out, err = await place.autoscaler(*words, capsys=capsys)
+    assert code == 2, (out, err)
+    assert said in err
+    assert "Traceback" not in err and len(err.strip().splitlines()) == 1
