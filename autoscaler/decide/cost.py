@@ -43,8 +43,11 @@ def learn(past: Cost, signals: Signals, completed: float, now: float, template: 
         return msgspec.structs.replace(past, counted=counted)
     span = sampled_at - past.sampled_at if past.sampled_at >= 0.0 else (cpu.window_s or 15.0)
     done = _until(counted, sampled_at) - _until(counted, sampled_at - span)
-    if past.sampled_at < 0.0 and isinstance(signals.requests, Measured):
-        done = signals.requests.value * span
+    if counted[0][0] > sampled_at - span + 0.5:
+        # The count began after the sample did, which would make few requests carry all the CPU.
+        if past.work > 0.0:
+            return msgspec.structs.replace(past, counted=counted, sampled_at=sampled_at, template=template)
+        done = signals.requests.value * span if isinstance(signals.requests, Measured) else 0.0
     throttled = signals.throttled.value if isinstance(signals.throttled, Measured) else 0.0
     known = past.work > 0.0
     frozen = known and (throttled > THROTTLED or not settled)
