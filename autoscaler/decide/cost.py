@@ -22,6 +22,8 @@ KEPT = 90.0
 """Seconds of completions that are kept: more than any CPU sample is old and long."""
 CALM = 0.05
 """Share of throttled periods up to which latency is the request's own."""
+WHOLE = 0.999
+"""CPU of a part of the pods is not set against the requests of all."""
 FEWEST = 3.0
 """Completions a sample must have to count."""
 
@@ -36,14 +38,14 @@ def learn(past: Cost, signals: Signals, completed: float, now: float, template: 
         past = Cost(work=past.work, template=template)  # the old figure is the best guess for the new template
     counted = _count(past.counted, completed, now)
     cpu = signals.cpu
-    if isinstance(cpu, Absent):
+    if isinstance(cpu, Absent) or cpu.coverage < WHOLE:
         return msgspec.structs.replace(past, counted=counted)
     sampled_at = now - cpu.age_s
     if past.sampled_at >= 0.0 and sampled_at - past.sampled_at < 1.0:
         return msgspec.structs.replace(past, counted=counted)
     span = sampled_at - past.sampled_at if past.sampled_at >= 0.0 else (cpu.window_s or 15.0)
     done = _until(counted, sampled_at) - _until(counted, sampled_at - span)
-    if counted[0][0] > sampled_at - span + 0.5:
+    if counted[0][0] > sampled_at - 0.98 * span:
         # The count began after the sample did, which would make few requests carry all the CPU.
         if past.work > 0.0:
             return msgspec.structs.replace(past, counted=counted, sampled_at=sampled_at, template=template)

@@ -80,6 +80,8 @@ def demand(signals: Signals, policy: Policy, past: History, stand: Standing, now
     out = Demand()
     live = stand.live / 1000.0
     out.used = usable(signals.cpu, max_age)
+    if out.used is not None and isinstance(signals.cpu, Measured):
+        out.used /= signals.cpu.coverage  # those that did not answer are taken to use as much
     out.throttled = usable(signals.throttled, max_age)
     out.in_flight = usable(signals.in_flight, max_age)
     rate = usable(signals.requests, max_age)

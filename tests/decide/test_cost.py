@@ -42,3 +42,10 @@ def test_a_heavily_throttled_sample_does_not_move_what_is_known() -> None:
     signals = Signals(requests=Measured(10.0, window_s=5.0), cpu=Measured(1.2, age_s=1.0, window_s=12.0),
                       throttled=Measured(0.9, age_s=1.0, window_s=12.0))  # fmt: skip
     assert cost.learn(known, signals, 50.0, 1030.0, "a", True).work == known.work
+
+
+def test_cpu_of_half_the_pods_is_not_laid_on_all_requests() -> None:
+    half = Signals(requests=Measured(RATE, window_s=5.0), cpu=Measured(RATE * WORK / 2, window_s=12.0, coverage=0.5))
+    assert cost.learn(Cost(), half, 0.0, 1000.0, "a", True).work < 0.0
+    known = run([5.0, 6.0, 7.0])
+    assert cost.learn(known, half, 300.0, 1015.0, "a", True).work == known.work
