@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from autoscaler.model.signal import Absent, Cause, Measured, Reading, Signals
+from autoscaler.model.signal import Absent, Signals
 from autoscaler.model.workload import WorkloadRef
 from autoscaler.observe import latency, queries, series
 from autoscaler.observe.answers import PROCESS_ROLES, PodAnswer, page_roles
@@ -18,17 +18,12 @@ from autoscaler.observe.ports import Watched
 from autoscaler.observe.prometheus import Answer, Prometheus
 from autoscaler.observe.queries import BoundWanted, Scope
 from autoscaler.observe.readings import reduce
-from autoscaler.observe.told import SOURCE, Told, asked_of, capped_signals, running, scope_of, tell, why_no_rows
+from autoscaler.observe.shown import ShownLatency
+from autoscaler.observe.told import Told, asked_of, capped_signals, running, scope_of, tell, why_no_rows
 
 EARLIER_S = 60.0
 """How far back a workload's first read looks for a baseline."""
 BOUNDS_EVERY_S = 300.0
-SHOW_EVERY_S = 30.0
-SHOW_AGAIN_S = 10.0
-"""After an empty answer."""
-SHOW_WINDOW_S = 60.0
-SHOW_MOST_PODS = 2000
-"""With more, summing whole histograms would take Prometheus longer than a tick: no percentile is shown."""
 
 
 class PageGroup:
@@ -45,9 +40,7 @@ class PageGroup:
         self._bounds: dict[float, tuple[str, ...]] = {}
         self._bounds_at = -math.inf
         self._own_bounds: dict[WorkloadRef, tuple[float, dict[float, tuple[str, ...]]]] = {}
-        self._shown_buckets: dict[tuple[str, str], dict[float, float]] = {}
-        self._shown_at = -math.inf
-        self._shown_window_s = SHOW_WINDOW_S
+        self._shown = ShownLatency(prometheus, clock, names)
 
     def forget(self) -> None:
         """Keep only the members and their pods."""
@@ -64,9 +57,7 @@ class PageGroup:
         self._roles = page_roles(self.names) if process else page_roles(self.names) - PROCESS_ROLES
         if why is not None:
             return {watched.ref: absent_signals(why) for watched in self.members}
-        (answer, told), _ = await asyncio.gather(
-            tell(self._prometheus, self._clock, query), self._learn_shown(scope, bool(self._primed))
-        )
+        (answer, told), _ = await asyncio.gather(tell(self._prometheus, self._clock, query), self._refresh_shown(scope))
         if told.why is not None:
             return {watched.ref: absent_signals(told.why) for watched in self.members}
         new = {watched.ref for watched in self.members if watched.ref not in self._primed}
@@ -115,12 +106,25 @@ class PageGroup:
 
     def _reduced(self, watched: Watched, answers: Mapping[str, PodAnswer], told: Told) -> Signals:
         signals = reduce(asked_of(watched, self.names, self._roles), answers)
-        shown = self._shown(watched)
-        if shown is not None:
-            signals = replace(signals, latency=shown)
-        elif isinstance(signals.latency, Measured) or self.names.histogram is not None:
-            signals = replace(signals, latency=Absent(Cause.TOO_SHORT, "no percentile yet", SOURCE))
+        if self.names.histogram is not None:
+            shown, mean = self._shown.of(watched)
+            signals = replace(signals, latency=shown, mean_latency=mean)
         return capped_signals(signals, told.partial) if told.partial else signals
+
+    async def _refresh_shown(self, scope: Scope) -> None:
+        if self._primed:  # not at the first read, which asks enough already
+            pods = sum(len(watched.pods) for watched in self.members)
+            await self._shown.refresh(scope, pods, self._usual_window())
+
+    def _usual_window(self) -> float:
+        """Seconds between two samples, as some of the pods show."""
+        windows = [
+            kept.window_s
+            for watched in self.members[:20]
+            for pod in watched.pods[:3]
+            if isinstance(kept := self._memory.growth((watched.ref, pod.uid)), Growth)
+        ]
+        return max(windows, default=0.0)
 
     # ------------------------------------------------------------------ bounds
 
@@ -169,47 +173,6 @@ class PageGroup:
     def _bounds_for(self, watched: Watched) -> dict[float, tuple[str, ...]]:
         """The workload's own bounds where it was asked for them, else the group's."""
         return self._own_bounds.get(watched.ref, (0.0, {}))[1] or self._bounds
-
-    # ------------------------------------------------------------------ the percentile that is shown
-
-    async def _learn_shown(self, scope: Scope, primed: bool) -> None:
-        now = self._clock()
-        pods = sum(len(watched.pods) for watched in self.members)
-        if self.names.histogram is None or now - self._shown_at < SHOW_EVERY_S or not primed or pods > SHOW_MOST_PODS:
-            return
-        windows = [
-            kept.window_s
-            for watched in self.members[:20]
-            for pod in watched.pods[:3]
-            if isinstance(kept := self._memory.growth((watched.ref, pod.uid)), Growth)
-        ]
-        self._shown_window_s = max(SHOW_WINDOW_S, 2.5 * max(windows, default=0.0))
-        answer, told = await tell(
-            self._prometheus, self._clock, queries.show_query(self.names, scope, self._shown_window_s)
-        )
-        self._shown_at = now if answer.rows else now - SHOW_EVERY_S + SHOW_AGAIN_S
-        if told.why is not None:
-            return
-        self._shown_buckets = {}
-        for row in answer.rows:
-            key = (row.metric.get(scope.namespace, ""), row.metric.get("stem", ""))
-            bound = series.bound_of(row.metric.get("le", ""), self.names.histogram.unit)
-            if math.isfinite(row.number) and not math.isnan(bound):
-                self._shown_buckets.setdefault(key, {})[bound] = row.number
-
-    def _shown(self, watched: Watched) -> Reading | None:
-        objective = watched.policy.spec.objective.latency
-        stems = {queries.stem(pod.name) for pod in watched.pods}
-        if objective is None or len(stems) != 1 or self.names.histogram is None:
-            return None
-        buckets = self._shown_buckets.get((watched.ref.namespace, stems.pop()))
-        if not buckets:
-            return None
-        value, note = latency.percentile([buckets], objective.within)
-        if isinstance(value, Absent):
-            return Absent(value.cause, value.detail, SOURCE)
-        age = max(0.0, self._clock() - self._shown_at)
-        return Measured(value, age, self._shown_window_s, source=SOURCE, note=note)
 
 
 def _bounds_of(answer: Answer, names: SignalNames) -> dict[float, tuple[str, ...]]:

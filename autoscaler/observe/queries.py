@@ -1,7 +1,9 @@
 """The shared queries: one for the servers' pages and one for the kubelet's figures, whatever the number of workloads.
 
-A query is a union of terms, each marked with the role of its rows, so that all numbers of one answer come from the same
-scrapes: Prometheus evaluates one query over one snapshot of its head. Counters are fetched as they are and not through
+A query is a union of terms, so that all numbers of one answer come from the same scrapes: Prometheus evaluates one
+query over one snapshot of its head. Most of it is one sum over several metrics by name, which costs a third of as many
+sums; what selects by labels, and the timestamps, are terms of their own, marked with their role (``or`` compares labels
+without the name). Counters are fetched as they are and not through
 ``rate()``: growth is computed per pod and incarnation between the samples' own timestamps (``counters.py``), which
 needs no guess about the scrape interval and tells a restart from a reset. Buckets are fetched only at the objectives'
 bounds, one row a pod; whole histograms only for show, summed by workload.
@@ -17,7 +19,9 @@ from autoscaler.observe.names import Matcher, Selector, SignalNames
 from autoscaler.observe.promql import quoted
 
 MARK = "role"
-"""Label that says what a row is."""
+"""Label that says what a row is, where its metric's name doesn't."""
+
+TARGET = ("instance", "job", "uid")
 
 FEW_PODS = 200
 """Up to so many pods are named in every selector: Prometheus looks such a list up without running a regular expression
@@ -31,7 +35,7 @@ STEM = r"^(.*?)(-[a-z0-9]{1,10})?-([a-z0-9]{5}|[0-9]+)$"
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Which series to read. ``pods`` empty: all of the namespaces; ``replicas``: labels of copies to fold."""
+    """Which series to read. ``pods`` empty: all of the namespaces; ``replicas``: labels that tell copies apart."""
 
     namespaces: tuple[str, ...]
     pods: tuple[str, ...] = ()
@@ -41,17 +45,19 @@ class Scope:
 
     @property
     def by(self) -> str:
-        return f"{self.namespace},{self.pod},instance,job,uid"
+        """What tells one scraped target from another."""
+        return ",".join((self.namespace, self.pod, *TARGET, *self.replicas))
 
-    def series(self, metric: str, matchers: Iterable[Matcher] = (), *more: str) -> str:
-        """A selector confined to this scope."""
+    def series(self, metrics: str | Sequence[str], matchers: Iterable[Matcher] = (), *more: str) -> str:
+        """A selector of one metric or several, confined to this scope."""
         written = [f"{self.namespace}=~{alternatives(self.namespaces)}", *map(str, matchers), *more]
         if self.pods and not any(one.startswith(f"{self.pod}=") for one in more):
             written.append(f"{self.pod}=~{alternatives(self.pods)}")
         elif not self.pods:
             written.append(f'{self.pod}!=""')
-        plain = f"{metric}{{{','.join(written)}}}"
-        return f"max without ({','.join(self.replicas)}) ({plain})" if self.replicas else plain
+        if isinstance(metrics, str):
+            return f"{metrics}{{{','.join(written)}}}"
+        return f"{{__name__=~{alternatives(metrics)},{','.join(written)}}}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,43 +74,39 @@ def alternatives(values: Sequence[str]) -> str:
 
 
 def page_query(names: SignalNames, scope: Scope, bounds: Sequence[BoundWanted] = (), *, process: bool = True) -> str:
-    """Everything the servers tell, one row per pod and role; with the timestamp of the sample as a role of its own.
+    """Everything the servers tell. Rows by what they are (``series.targets`` reads them):
+
+    * with ``__name__``: the sum of that metric's series in a target;
+    * with ``role``: the sum of the series that a signal's labels select;
+    * with ``le`` or ``quantile``: a bucket, a summary's quantile;
+    * with the role ``time``: the timestamp of the target's sample.
 
     ``process``: whether CPU and memory of the servers' own processes are needed.
     """
-    terms = [_marked("time", _timestamps(names, scope))]
-    for kind, selectors in (
-        ("requests", names.requests),
-        ("failures", names.failures),
-        ("in flight", names.in_flight),
-        ("busy", names.busy_s),
-        ("process cpu", names.process_cpu if process else ()),
-        ("process memory", names.process_memory if process else ()),
-    ):
-        terms += [_marked(f"{kind} {place}", _sum(selector, scope)) for place, selector in enumerate(selectors)]
-    shape = names.histogram or names.summary
-    if shape is not None:
-        for kind, suffix in (("finished", "_count"), ("latency sum", "_sum")):
-            terms.append(_marked(kind, _sum(Selector(shape.metric + suffix, shape.labels), scope)))
+    selected, plain = _selectors(names, process), []
+    terms = [_timestamps(names, scope)]
+    for role, selector in selected:
+        plain.append(selector.metric)
+        if selector.labels:
+            terms.append(_marked(role, f"sum by ({scope.by}) ({scope.series(selector.metric, selector.labels)})"))
+    terms.append(f"sum by (__name__,{scope.by}) ({scope.series(tuple(dict.fromkeys(plain)))})")
     if names.histogram is not None and bounds:
-        terms += [_marked("bucket", term) for term in _buckets(names, scope, bounds)]
+        terms += _buckets(names, scope, bounds)
     if names.summary is not None:
         quantiles = scope.series(names.summary.metric, names.summary.labels, 'quantile!=""')
-        terms.append(_marked("quantile", f"max by ({scope.by},quantile) ({quantiles})"))
+        terms.append(f"max by ({scope.by},quantile) ({quantiles})")
     return "\nor ".join(terms)
 
 
 def kubelet_query(scope: Scope, containers: Sequence[str]) -> str:
-    """The kubelet's figures of the containers, one row per container incarnation (its cgroup ``id``) and role."""
+    """The kubelet's figures: one row per container incarnation (its cgroup ``id``) and metric, one for its time."""
     of = (
         f"container=~{alternatives(containers)}" if containers and all(containers) else 'container!="",container!="POD"'
     )
     by = f"{scope.namespace},{scope.pod},container,id"
-    terms = [_marked("time", f"max by ({by}) (timestamp({scope.series('container_cpu_usage_seconds_total', (), of)}))")]
-    for role, metric in KUBELET_METRICS.items():
-        more = (of, 'cpu=~"|total"') if role == "cpu" else (of,)
-        terms.append(_marked(role, f"max by ({by}) ({scope.series(metric, (), *more)})"))
-    return "\nor ".join(terms)
+    stamps = scope.series(KUBELET_METRICS["cpu"], (), of)
+    figures = scope.series(tuple(KUBELET_METRICS.values()), (), of, 'cpu=~"|total"')
+    return _marked("time", f"max by ({by}) (timestamp({stamps}))") + f"\nor max by (__name__,{by}) ({figures})"
 
 
 KUBELET_METRICS: Mapping[str, str] = {
@@ -126,12 +128,11 @@ def bounds_query(names: SignalNames, scope: Scope) -> str:
 
 
 def show_query(names: SignalNames, scope: Scope, window_s: float) -> str:
-    """Whole histograms by workload, for the percentile that is shown: never pod × bucket."""
+    """Whole histograms by workload, and without ``le`` the sum of the latencies, to be shown: never pod × bucket."""
     assert names.histogram is not None
-    buckets = scope.series(names.histogram.metric + "_bucket", names.histogram.labels)
-    window = f"{max(1, round(window_s))}s"
-    buckets = f"{buckets}[{window}]" if not scope.replicas else f"{buckets}[{window}:]"
-    stems = f'label_replace(rate({buckets}), "stem", "$1", "{scope.pod}", {quoted(STEM)})'
+    metrics = (names.histogram.metric + "_bucket", names.histogram.metric + "_sum")
+    rates = f"rate({scope.series(metrics, names.histogram.labels)}[{max(1, round(window_s))}s])"
+    stems = f'label_replace({rates}, "stem", "$1", "{scope.pod}", {quoted(STEM)})'
     return f"sum by ({scope.namespace},stem,le) ({stems})"
 
 
@@ -141,22 +142,33 @@ def stem(pod: str) -> str:
     return found[1] if found else ""
 
 
+def _selectors(names: SignalNames, process: bool) -> list[tuple[str, Selector]]:
+    """Each selector with the role its rows get where it selects by labels."""
+    found: list[tuple[str, Selector]] = []
+    for kind, selectors in (
+        ("requests", names.requests),
+        ("failures", names.failures),
+        ("in flight", names.in_flight),
+        ("busy", names.busy_s),
+        ("process cpu", names.process_cpu if process else ()),
+        ("process memory", names.process_memory if process else ()),
+    ):
+        found += [(f"{kind} {place}", selector) for place, selector in enumerate(selectors)]
+    shape = names.histogram or names.summary
+    if shape is not None:
+        found.append(("finished", Selector(shape.metric + "_count", shape.labels)))
+    if names.summary is not None:
+        found.append(("latency sum", Selector(names.summary.metric + "_sum", names.summary.labels)))
+    return found
+
+
 def _timestamps(names: SignalNames, scope: Scope) -> str:
-    """Of the metrics that are always there: a page is scraped as a whole, so any of them tells the page's time."""
+    """Of a metric that is always there: a page is scraped as a whole, so any of them tells the page's time."""
     shown = [selector.metric for selector in (*names.requests[:1], *names.in_flight[:1])]
-    if names.histogram is not None:
+    if names.histogram is not None and not shown:
         shown.append(names.histogram.metric + "_count")
-    shown += [selector.metric for selector in names.process_cpu[:1]]
     union = " or ".join(f"timestamp({scope.series(metric)})" for metric in dict.fromkeys(shown))
-    return f"max by ({scope.by}) ({union})"
-
-
-def _sum(selector: Selector, scope: Scope) -> str:
-    """The sum of the series that match; zero where the family is there and no series of it matches."""
-    summed = f"sum by ({scope.by}) ({scope.series(selector.metric, selector.labels)})"
-    if not selector.labels:
-        return summed
-    return f"({summed} or 0 * sum by ({scope.by}) ({scope.series(selector.metric)}))"
+    return _marked("time", f"max by ({scope.by}) ({union})")
 
 
 def _buckets(names: SignalNames, scope: Scope, bounds: Sequence[BoundWanted]) -> list[str]:

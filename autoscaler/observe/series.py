@@ -18,7 +18,7 @@ from autoscaler.model.workload import Pod
 from autoscaler.observe.counters import PodSample, Role, Value, checked
 from autoscaler.observe.names import Selector, SignalNames
 from autoscaler.observe.prometheus import Row
-from autoscaler.observe.queries import MARK, Scope
+from autoscaler.observe.queries import KUBELET_METRICS, MARK, TARGET, Scope
 from autoscaler.observe.scrape import incarnation
 
 CLOCKS_DIFFER_S = 2.0
@@ -30,10 +30,14 @@ PodKey = tuple[str, str]
 
 @dataclass(slots=True)
 class Target:
-    """One scraped target's rows: ``numbers`` by role, ``buckets`` by bound as written, ``quantiles`` by share."""
+    """One scraped target's rows.
+
+    ``numbers`` by role or metric, ``buckets`` by bound as written, ``quantiles`` by share; ``rest``: the other labels
+    that tell it from its copies.
+    """
 
     instance: str = ""
-    job: str = ""
+    rest: tuple[str, ...] = ()
     uid: str = ""
     at: float = math.nan
     numbers: dict[str, float] = field(default_factory=dict)
@@ -47,27 +51,30 @@ class Target:
 
 def targets(rows: Iterable[Row], scope: Scope) -> dict[PodKey, list[Target]]:
     """The rows of a page query, by pod and target."""
-    found: dict[PodKey, dict[tuple[str, str, str], Target]] = {}
+    found: dict[PodKey, dict[tuple[str, ...], Target]] = {}
+    apart = (*TARGET, *scope.replicas)
     for row in rows:
         labels = row.metric
         pod = (labels.get(scope.namespace, ""), labels.get(scope.pod, ""))
-        name = (labels.get("instance", ""), labels.get("job", ""), labels.get("uid", ""))
-        of_pod = found.setdefault(pod, {})
+        name = tuple([labels.get(label, "") for label in apart])
+        of_pod = found.get(pod)
+        if of_pod is None:
+            of_pod = found[pod] = {}
         target = of_pod.get(name)
         if target is None:
-            target = of_pod[name] = Target(*name)
-        role, value = labels.get(MARK, ""), row.number
-        if role == "bucket":
-            target.buckets[labels.get("le", "")] = value
-        elif role == "quantile":
+            target = of_pod[name] = Target(name[0], name[1:], name[2])
+        role = labels.get(MARK) or labels.get("__name__")
+        if role == "time":
+            target.at = row.number
+        elif role:
+            target.numbers[role] = row.number
+        elif "le" in labels:
+            target.buckets[labels["le"]] = row.number
+        elif "quantile" in labels:
             try:
-                target.quantiles[float(labels.get("quantile", ""))] = value
+                target.quantiles[float(labels["quantile"])] = row.number
             except ValueError:
                 continue
-        elif role == "time":
-            target.at = value
-        else:
-            target.numbers[role] = value
     return {pod: list(of_pod.values()) for pod, of_pod in found.items()}
 
 
@@ -88,7 +95,7 @@ def of_live_pod(pod: Pod, found: Sequence[Target], container: str, port: int | N
         return Absent(Cause.STALE, f"no sample since the container of {pod.name} started")
     wanted = port or _annotated(pod)
     # the named port first, then the newest, then by name: the same choice every tick
-    return min(fresh, key=lambda target: (_port(target.instance) != wanted, -target.at, target.instance, target.job))
+    return min(fresh, key=lambda target: (_port(target.instance) != wanted, -target.at, target.instance, target.rest))
 
 
 def page_sample(target: Target, names: SignalNames, pod: Pod, container: str, before: PodSample | None) -> PodSample:
@@ -109,10 +116,11 @@ def page_sample(target: Target, names: SignalNames, pod: Pod, container: str, be
     shape = names.histogram or names.summary
     if shape is None:
         return sample
-    finished = target.numbers.get("finished")
+    finished = _selected(target, "finished", Selector(f"{shape.metric}_count", shape.labels))
     missing = Absent(Cause.NO_SUCH_METRIC, f"{shape.metric}_count")
     sample.counters[Role.FINISHED] = missing if finished is None else checked(finished, f"{shape.metric}_count")
-    if (spent := target.numbers.get("latency sum")) is not None:
+    spent = _selected(target, "latency sum", Selector(f"{shape.metric}_sum", shape.labels))
+    if spent is not None:
         sample.counters[Role.LATENCY_SUM] = checked(spent * shape.unit, f"{shape.metric}_sum")
     sample.quantiles = {share: value * shape.unit for share, value in target.quantiles.items()}
     for written, count in target.buckets.items():
@@ -132,13 +140,21 @@ def bound_of(written: str, unit: float) -> float:
         return math.nan
 
 
+def _selected(target: Target, role: str, selector: Selector) -> float | None:
+    """The sum a selector gives; zero where the metric is there and no series of it matches; None without the metric."""
+    whole = target.numbers.get(selector.metric)
+    if not selector.labels:
+        return whole
+    return target.numbers.get(role, None if whole is None else 0.0)
+
+
 def _number(target: Target, kind: str, selectors: Sequence[Selector], was_there: bool) -> Value | None:
     """The sum of a signal's selectors; None where it isn't configured, or optional and never seen."""
     if not selectors:
         return None
     found = []
     for place, selector in enumerate(selectors):
-        value = target.numbers.get(f"{kind} {place}")
+        value = _selected(target, f"{kind} {place}", selector)
         if value is not None:
             number = checked(value * selector.scale, str(selector))
             if isinstance(number, Absent):
@@ -151,6 +167,7 @@ def _number(target: Target, kind: str, selectors: Sequence[Selector], was_there:
     return Absent(Cause.NO_SUCH_METRIC, " + ".join(map(str, selectors)))
 
 
+_ROLE_OF = {metric: role for role, metric in KUBELET_METRICS.items()}
 _KUBELET_COUNTERS = tuple((role, role.value) for role in (Role.CPU, Role.PERIODS, Role.THROTTLED, Role.PRESSURE))
 _KUBELET_GAUGES = tuple((role, role.value) for role in (Role.WORKING_SET, Role.MEMORY_USAGE, Role.PEAK_MEMORY))
 
@@ -179,11 +196,11 @@ def container_rows(rows: Iterable[Row], scope: Scope) -> dict[ContainerKey, list
         figures = of_container.get(group)
         if figures is None:
             figures = of_container[group] = ContainerRows(group)
-        role = labels.get(MARK, "")
-        if role == "time":
+        metric = labels.get("__name__", "")
+        if metric in _ROLE_OF:
+            figures.numbers[_ROLE_OF[metric]] = row.number
+        elif labels.get(MARK) == "time":
             figures.at = row.number
-        else:
-            figures.numbers[role] = row.number
     return {key: list(of_container.values()) for key, of_container in found.items()}
 
 

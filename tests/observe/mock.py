@@ -64,11 +64,11 @@ class MockPrometheus:
     def _selected(self, node: promql.VectorSelector, at: float) -> dict[Labels, tuple[float, float]]:
         found = {}
         for (name, labels), values in self.samples.items():
-            if node.name not in (None, name) or not _matches(node, {**dict(labels), "__name__": name}):
+            if not _matches(node, {**dict(labels), "__name__": name}):
                 continue
             until = [sample for sample in values if at - LOOKBACK_S < sample[0] <= at]
             if until and until[-1][1] is not GONE:
-                found[labels] = until[-1]
+                found[(("__name__", name), *labels)] = until[-1]
         return found
 
     def _aggregated(self, node: promql.AggregateExpr, at: float) -> dict[Labels, float]:
@@ -76,7 +76,7 @@ class MockPrometheus:
         by = node.modifier is None or "By" in str(node.modifier.type)
         groups: dict[Labels, list[float]] = {}
         for labels, value in self.vector(node.expr, at).items():
-            group = tuple(pair for pair in labels if (pair[0] in names) == by)
+            group = tuple(pair for pair in labels if (pair[0] in names) == by and (by or pair[0] != "__name__"))
             groups.setdefault(group, []).append(value)
         fold = {"sum": sum, "max": max, "count": len}[str(node.op)]
         return {labels: float(fold(values)) for labels, values in groups.items()}
@@ -84,9 +84,12 @@ class MockPrometheus:
     def _binary(self, node: promql.BinaryExpr, at: float) -> dict[Labels, float]:
         op = str(node.op)
         if op == "or":
-            return {**self.vector(node.rhs, at), **self.vector(node.lhs, at)}
+            left = self.vector(node.lhs, at)
+            shown = {_unnamed(labels) for labels in left}  # set operations compare labels without the name
+            right = self.vector(node.rhs, at)
+            return left | {labels: value for labels, value in right.items() if _unnamed(labels) not in shown}
         if isinstance(node.lhs, promql.NumberLiteral) and op == "*":
-            return {labels: node.lhs.val * value for labels, value in self.vector(node.rhs, at).items()}
+            return {_unnamed(labels): node.lhs.val * value for labels, value in self.vector(node.rhs, at).items()}
         if str(node.lhs) == "time()" and op == "-":
             return {labels: at - value for labels, value in self.vector(node.rhs, at).items()}
         raise AssertionError(f"the mock can't evaluate {node}")
@@ -95,7 +98,7 @@ class MockPrometheus:
         args = node.args
         match node.func.name:
             case "timestamp":
-                return {labels: stamp for labels, (stamp, _) in self._selected(args[0], at).items()}
+                return {_unnamed(labels): stamp for labels, (stamp, _) in self._selected(args[0], at).items()}
             case "vector":
                 return {(): args[0].val}
             case "label_replace":
@@ -113,7 +116,7 @@ class MockPrometheus:
                 span = matrix.range.total_seconds()
                 out = {}
                 for (name, labels), values in self.samples.items():
-                    if matrix.vector_selector.name == name and _matches(matrix.vector_selector, dict(labels)):
+                    if _matches(matrix.vector_selector, {**dict(labels), "__name__": name}):
                         inside = [sample for sample in values if at - span < sample[0] <= at]
                         if len(inside) > 1:
                             out[labels] = (inside[-1][1] - inside[0][1]) / (inside[-1][0] - inside[0][0])
@@ -145,7 +148,13 @@ def _written(value: float) -> str:
     return "NaN" if math.isnan(value) else f"{value:+.0f}".replace("inf", "Inf") if math.isinf(value) else repr(value)
 
 
+def _unnamed(labels: Labels) -> Labels:
+    return tuple(pair for pair in labels if pair[0] != "__name__")
+
+
 def _matches(node: promql.VectorSelector, labels: dict[str, str]) -> bool:
+    if node.name not in (None, labels["__name__"]):
+        return False
     for matcher in node.matchers.matchers:
         have, op = labels.get(matcher.name, ""), str(matcher.op).rsplit(".", 1)[-1]
         same = have == matcher.value if op in ("Equal", "NotEqual") else re.fullmatch(matcher.value, have) is not None

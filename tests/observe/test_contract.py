@@ -95,7 +95,7 @@ class Stepped:
         return (await self.source.read([workload], self.world.now))[workload.ref]
 
 
-PAGE = frozenset({"requests", "misses", "failures", "in_flight", "mean_latency"})
+PAGE = frozenset({"requests", "misses", "failures", "in_flight"})
 KUBELET = frozenset({"cpu", "throttled", "working_set"})
 
 
