@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from autoscaler.model.signal import Cause
+from autoscaler.observe import presets
 
 GROWS_ON = "goes on with the other valid signals"
 
@@ -26,8 +27,8 @@ class Meaning:
 MEANINGS: dict[Cause, Meaning] = {
     Cause.NOT_CONFIGURED: Meaning(
         "the policy and its preset don't name this signal, or no source for it is set up",
-        shrinking="allowed, if the signals that are configured allow it",
-        scale_in="allowed, if the signals that are configured allow it",
+        shrinking="blocked where an objective needs it (requests, misses, CPU); else allowed",
+        scale_in="blocked where an objective needs it (requests, misses, CPU); else allowed",
     ),
     Cause.NO_SUCH_METRIC: Meaning("the page, or Prometheus, has never had a metric of this name for these pods"),
     Cause.NO_TRAFFIC: Meaning(
@@ -72,3 +73,24 @@ def table() -> str:
     for name, meaning in rows:
         lines.append(f"| {name} | {meaning.when} | {meaning.growing} | {meaning.shrinking} | {meaning.scale_in} |")
     return "\n".join(lines) + "\n"
+
+
+def presets_table() -> str:
+    """The presets as Markdown, for docs/signals.md."""
+    lines = ["| preset | server | latency from | in flight | to know |", "|---|---|---|---|---|"]
+    for preset in presets.every().values():
+        names = preset.names
+        shape = names.histogram or names.summary
+        latency = f"`{shape.metric}`" if shape else "none"
+        flying = " + ".join(f"`{selector.metric}`" for selector in names.in_flight) or "none"
+        lines.append(f"| `{preset.name}` | {preset.title} | {latency} | {flying} | {preset.remarks or '–'} |")
+    return "\n".join(lines) + "\n"
+
+
+def written_into(page: str) -> str:
+    """docs/signals.md with its two tables as they are now."""
+    for mark, text in (("honesty", table()), ("presets", presets_table())):
+        before, _, rest = page.partition(f"<!-- {mark} -->\n")
+        _, _, after = rest.partition(f"<!-- /{mark} -->")
+        page = f"{before}<!-- {mark} -->\n{text}<!-- /{mark} -->{after}"
+    return page
