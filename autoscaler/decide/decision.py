@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from autoscaler.decide import memory
 from autoscaler.decide.allocate import allocate
 from autoscaler.decide.case import Case
 from autoscaler.decide.consider import consider, largest_node
@@ -27,10 +28,12 @@ def decide(
     cases: list[Case] = []
     largest = largest_node(seen)
     zones = {name: node.zone for name, node in seen.ledger.nodes.items() if node.zone}
+    left = memory.free(seen.ledger)
     for subject in seen.subjects:
         case = consider(subject, past.get(subject.view.ref), seen, largest, zones)
         if not case.frozen:
             case.want = want(case, now, seen.brakes_open)
+            memory.wish(case, seen.ledger, left, now, seen.brakes_open)
         cases.append(case)
     grants = allocate(cases, seen.ledger)
     plans: dict[WorkloadRef, Plan] = {}

@@ -173,6 +173,9 @@ class Peaks(msgspec.Struct, frozen=True):
     shrunk_at: float = UNKNOWN
     canary: str = ""
     canary_at: float = UNKNOWN
+    ooms: Mapping[str, float] = {}
+    """By pod uid: when an OOM was last answered; and growths that have yet to prove that they helped."""
+    proofs: Mapping[str, float] = {}
 
 
 class History(msgspec.Struct, frozen=True):

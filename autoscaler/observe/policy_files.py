@@ -26,9 +26,7 @@ POLICY_KIND, BUDGET_KIND = "InferenceAutoscaler", "CapacityBudget"
 _SPECS: Mapping[str, type[BaseModel]] = {POLICY_KIND: PolicySpec, BUDGET_KIND: BudgetSpec}
 _DNS_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 
-NO_EFFECT: Mapping[str, str] = {
-    "vertical.memory": "memory stays as it is",
-}
+NO_EFFECT: Mapping[str, str] = {}
 """Fields that are accepted and have no effect yet, with what happens instead. The one table; kept true by its test."""
 
 

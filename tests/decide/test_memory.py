@@ -1,0 +1,183 @@
+"""Memory: grows on the working set and OOM, never on page cache; taken back only where allowed, safe, step by step."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from autoscaler.decide import memory
+from autoscaler.model.plan import Evict, Plan, Resize
+from autoscaler.model.reason import Code
+from autoscaler.model.signal import Absent, Cause, Measured, PodSignals
+from autoscaler.model.workload import Pod, Qos
+from tests.decide.world import GI, START, Clock, pod, policy, signals
+
+MI = 2**20
+
+
+def spec(**changes: Any) -> Any:
+    bounds = {"min": "512Mi", "max": "8Gi", **changes}
+    return policy(vertical={"cpu": {"min": "100m", "max": "8"}, "memory": bounds})
+
+
+def using(*pods: Pod, working_set: float, usage: float | None = None, age: float = 2.0) -> dict[str, PodSignals]:
+    used = working_set if usage is None else usage
+    return {
+        one.uid: PodSignals(working_set=Measured(working_set, age_s=age), memory_usage=Measured(used, age_s=age))
+        for one in pods
+    }
+
+
+def memory_of(plan: Plan) -> list[tuple[str, int]]:
+    return [
+        (one.pod.name, one.after.memory_limit)
+        for one in plan.actions
+        if isinstance(one, Resize) and one.after.memory_limit is not None
+    ]
+
+
+def tick(clock: Clock, **used: Any) -> Plan:
+    return clock.tick(signals(pods=using(*clock.pods, **used)))
+
+
+def test_a_working_set_that_eats_the_head_room_grows_before_it_is_killed() -> None:
+    clock = Clock(spec(), pod(memory=2 * GI))
+    assert memory_of(tick(clock, working_set=1.7 * GI)) == []
+    plan = tick(clock, working_set=1.9 * GI)
+    ((_, limit),) = memory_of(plan)
+    assert 1.9 * GI * 1.2 <= limit <= 1.9 * GI * 1.2 + 1 * MI
+    (action,) = [one for one in plan.actions if isinstance(one, Resize)]
+    assert action.reason.code is Code.MEMORY_GROW
+    assert action.after.cpu_limit is None, "alone in its patch"
+
+
+def test_page_cache_grows_nothing() -> None:
+    clock = Clock(spec(), pod(memory=2 * GI))
+    assert memory_of(tick(clock, working_set=0.5 * GI, usage=1.99 * GI)) == []
+
+
+def test_a_leak_stops_at_the_maximum_and_is_told() -> None:
+    clock = Clock(spec(max="3Gi"), pod(memory=2 * GI))
+    held = []
+    for step in range(40):
+        plan = tick(clock, working_set=min(2.9 * GI, (1.5 + 0.1 * step) * GI))
+        held += [hold for hold in plan.holds if hold.code is Code.LEAK]
+    assert clock.pods[0].containers[0].desired.memory_limit == 3 * GI
+    assert held and held[-1].numbers["limit"] == 3 * GI
+
+
+def killed(clock: Clock, place: int, at: float) -> None:
+    one = clock.pods[place]
+    clock.pods[place] = replace(one, containers=(replace(one.containers[0], oom_at=at),))
+
+
+def test_an_oom_kill_raises_all_pods_and_stays_the_floor() -> None:
+    clock = Clock(spec(shrink="WhenSafe"), pod("a", memory=2 * GI), pod("b", memory=2 * GI))
+    tick(clock, working_set=1.0 * GI)
+    killed(clock, 0, clock.now - 1.0)
+    plans = [tick(clock, working_set=1.0 * GI), tick(clock, working_set=1.0 * GI)]
+    raised = [one for plan in plans for one in memory_of(plan)]
+    assert {name for name, _ in raised} == {"a", "b"}
+    assert {limit for _, limit in raised} == {-(-int(2 * GI * 1.2) // (1 * MI)) * 1 * MI}
+    assert all(one.reason.code is Code.OOM for plan in plans for one in plan.actions if isinstance(one, Resize))
+    for _ in range(200):
+        assert memory_of(tick(clock, working_set=0.3 * GI)) == [], "what was killed for want of memory keeps it"
+
+
+def test_a_pod_that_crashes_on_is_recreated() -> None:
+    clock = Clock(spec(), pod("a", memory=2 * GI), pod("b", memory=2 * GI))
+    tick(clock, working_set=1.0 * GI)
+    killed(clock, 0, clock.now - 1.0)
+    tick(clock, working_set=1.0 * GI)
+    one = clock.pods[0]
+    crashing = replace(one.containers[0], running=False, ready=False, waiting_reason="CrashLoopBackOff")
+    clock.pods[0] = replace(one, ready=False, containers=(crashing,))
+    evicted = []
+    for _ in range(24):
+        plan = tick(clock, working_set=1.0 * GI)
+        evicted += [clock.now for action in plan.actions if isinstance(action, Evict) and action.pod.name == "a"]
+    assert evicted
+    assert all(later - first >= memory.PROOF for first, later in itertools.pairwise(evicted))
+
+
+def test_never_is_the_default_and_takes_nothing() -> None:
+    clock = Clock(spec(), pod(memory=8 * GI))
+    for _ in range(100):
+        assert memory_of(tick(clock, working_set=0.5 * GI)) == []
+
+
+def test_a_shrink_goes_step_by_step_one_pod_at_a_time() -> None:
+    clock = Clock(spec(shrink="WhenSafe"), pod("a", memory=4 * GI), pod("b", memory=4 * GI))
+    seen: list[tuple[float, str, int]] = []
+    for _ in range(400):
+        at = clock.now
+        seen += [(at, *one) for one in memory_of(tick(clock, working_set=1.0 * GI))]
+    assert seen, "it is allowed"
+    assert all(later[0] - first[0] >= memory.PROOF or later[0] == first[0] for first, later in itertools.pairwise(seen))
+    sizes = {"a": 4 * GI, "b": 4 * GI}
+    for _, name, limit in seen:
+        assert 0.89 * sizes[name] <= limit < sizes[name]
+        sizes[name] = limit
+    assert max(sizes.values()) <= 1.4 * GI
+    assert min(sizes.values()) >= 1.2 * GI
+
+
+@pytest.mark.parametrize(
+    ("used", "code"),
+    [
+        ({"working_set": 1.0 * GI, "usage": 3.9 * GI}, Code.MEMORY_UNSAFE),
+        ({"working_set": 1.0 * GI, "age": 25.0}, Code.STALE),
+    ],
+)
+def test_what_is_not_safe_is_refused_with_its_numbers(used: dict[str, float], code: Code) -> None:
+    clock = Clock(spec(shrink="WhenSafe"), pod(memory=4 * GI))
+    holds = []
+    for _ in range(40):
+        plan = tick(clock, **used)
+        assert memory_of(plan) == []
+        holds += [hold for hold in plan.holds if hold.code is code]
+    assert holds
+    if code is Code.MEMORY_UNSAFE:
+        assert holds[-1].numbers["usage"] == 3.9 * GI
+        assert {"wanted", "age", "margin"} <= set(holds[-1].numbers)
+        assert "?" not in holds[-1].text
+
+
+def test_a_guaranteed_pod_moves_both_sides_and_a_burstable_one_keeps_its_share() -> None:
+    for qos, request in ((Qos.GUARANTEED, 2 * GI), (Qos.BURSTABLE, GI)):
+        one = pod(cpu=4000, memory=2 * GI, qos=qos)
+        sizes = replace(one.containers[0].desired, memory_request=request)
+        one = replace(one, containers=(replace(one.containers[0], desired=sizes),))
+        clock = Clock(spec(), one)
+        clock.every = 1.0
+        plan = tick(clock, working_set=1.9 * GI)
+        (after,) = [action.after for action in plan.actions if isinstance(action, Resize)]
+        assert after.memory_limit is not None and after.memory_request is not None
+        assert after.memory_request == pytest.approx(after.memory_limit * request / (2 * GI), abs=MI)
+
+
+@given(
+    limit=st.integers(600, 8192), working_set=st.integers(1, 8192), cache=st.integers(0, 4096),
+    age=st.floats(0.0, 60.0), absent=st.booleans(),
+)  # fmt: skip
+def test_no_shrink_ever_goes_below_usage_and_margin(
+    limit: int, working_set: int, cache: int, age: float, absent: bool
+) -> None:
+    clock = Clock(spec(shrink="WhenSafe"), pod(memory=limit * MI))
+    usage = float((working_set + cache) * MI)
+    for _ in range(16):
+        seen = using(*clock.pods, working_set=float(working_set * MI), usage=usage, age=age)
+        if absent:
+            seen = {uid: PodSignals(working_set=Absent(Cause.STALE), memory_usage=Absent(Cause.STALE)) for uid in seen}
+        before = clock.pods[0].containers[0].desired.memory_limit or 0
+        for _, wanted in memory_of(clock.tick(signals(pods=seen))):
+            assert 512 * MI <= wanted <= 8 * GI
+            if wanted < before:
+                assert not absent and age <= memory.FRESH
+                assert wanted >= usage + memory.MARGIN
+    assert clock.now > START
