@@ -97,7 +97,9 @@ def settle(case: Case, actions: tuple[Action, ...], now: float) -> tuple[Action,
             reason = case.want.memory_reasons[uid]
             sent.append(Resize(case.ref, member.pod, container.name, container.desired, resized(member, to), reason))
             if reason.code is Code.OOM:
-                ooms[uid] = proofs[uid] = now
+                ooms[uid] = now
+                if container.oom_at is not None:  # one that was never killed, or only starts, has nothing to prove
+                    proofs[uid] = now
                 peaks = msgspec.structs.replace(peaks, oom_at=now, oom_floor=max(peaks.oom_floor, to))
             if to > size:
                 peaks = msgspec.structs.replace(peaks, grown=(*peaks.grown[-4:], now), grown_at=now)
@@ -105,10 +107,10 @@ def settle(case: Case, actions: tuple[Action, ...], now: float) -> tuple[Action,
                 first = peaks.canary != uid and reason.numbers.get("canary")
                 canary, at = (uid, now) if first or peaks.canary == uid else (peaks.canary, peaks.canary_at)
                 peaks = msgspec.structs.replace(peaks, shrunk_at=now, canary=canary, canary_at=at)
-        elif uid in proofs and now - proofs[uid] >= PROOF:
+        elif uid in proofs and now - proofs[uid] >= max(PROOF, 2.0 * case.past.replicas.start_up):
             again = container.oom_at is not None and container.oom_at > proofs[uid]
             if again or not (container.running and member.pod.ready):
-                why = "it was OOMKilled again" if again else f"not ready {PROOF:.0f}s after more memory"
+                why = "it was OOMKilled again" if again else f"not ready {now - proofs[uid]:.0f}s after more memory"
                 if uid not in taken:
                     sent.append(Evict(case.ref, member.pod, because(Code.RECREATE, why=why)))
                     proofs[uid] = now  # once more only after the same time: the budget may have refused

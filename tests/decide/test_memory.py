@@ -181,3 +181,15 @@ def test_no_shrink_ever_goes_below_usage_and_margin(
                 assert not absent and age <= memory.FRESH
                 assert wanted >= usage + memory.MARGIN
     assert clock.now > START
+
+
+def test_a_new_pod_that_starts_slowly_at_the_raised_floor_is_left_to_start() -> None:
+    clock = Clock(spec(), pod("a", memory=2 * GI), pod("b", memory=2 * GI))
+    tick(clock, working_set=1.0 * GI)
+    killed(clock, 0, clock.now - 1.0)
+    tick(clock, working_set=1.0 * GI)
+    clock.pods.append(pod("c", memory=2 * GI, ready=False, created_at=clock.now))
+    plans = [tick(clock, working_set=1.0 * GI) for _ in range(36)]
+    limits = {one.containers[0].desired.memory_limit for one in clock.pods}
+    assert len(limits) == 1, "it is born with too little, as the others were"
+    assert not [action for plan in plans for action in plan.actions if isinstance(action, Evict)]
