@@ -111,15 +111,17 @@ def _with_matcher(query: str, matcher: str) -> str:
     """Write ``matcher`` into each selector of the text; ``confined`` proves the result."""
     tokens = [(found.lastgroup, found[0], found.start(), found.end()) for found in _TOKEN.finditer(query)]
     tokens = [token for token in tokens if token[0] != "comment"]
-    pieces, done, skip_until, inside = [], 0, -1, False
+    pieces, done, skip_until, closing = [], 0, -1, ""
     for place, (kind, text, start, end) in enumerate(tokens):
         following = tokens[place + 1][1] if place + 1 < len(tokens) else ""
         if place <= skip_until:
             continue
-        if inside:
-            inside = text != "}"
+        if closing:
+            closing = "" if text == closing else closing
+        elif text == "[":
+            closing = "]"  # a range: durations are no names
         elif text == "{":
-            inside = True
+            closing = "}"
             pieces += [query[done:end], matcher, "," if following != "}" else ""]
             done = end
         elif kind == "name" and text.lower() in _GROUPINGS and following == "(":
@@ -147,12 +149,14 @@ def _aggregates(name: str) -> bool:
 def _place(query: str, message: str) -> int:
     """The column of a mistake, which the parser doesn't tell: what it names, else what doesn't balance, else the one
     token without which the query could be read, else the end."""
+    pairs = {")": "(", "]": "[", "}": "{"}
     if found := _QUOTED.search(message):
         named = found[1] or found[2]
-        if named and (at := re.search(rf"(?<![\w:]){re.escape(named)}(?![\w:])|{re.escape(named)}", query)):
+        if named not in pairs and (
+            at := re.search(rf"(?<![\w:]){re.escape(named)}(?![\w:])|{re.escape(named)}", query)
+        ):
             return at.start() + 1
     opened: list[tuple[str, int]] = []
-    pairs = {")": "(", "]": "[", "}": "{"}
     for found in _TOKEN.finditer(query):
         text = found[0]
         if text in ("(", "[", "{"):
