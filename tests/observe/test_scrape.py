@@ -38,3 +38,41 @@ async def test_two_scrapes_tell_rate_misses_failures_and_in_flight() -> None:
     assert isinstance(seen.in_flight, Measured) and seen.in_flight.value == 7
     assert isinstance(seen.cpu, Measured) and seen.cpu.value == pytest.approx(0.75) and "process" in seen.cpu.source
     assert isinstance(seen.pods["uid-one"].requests, Measured) and seen.pods["uid-one"].requests.value == 45
+
+
+async def test_a_step_shows_with_the_second_scrape_and_a_stall_as_what_waits() -> None:
+    server, clock = Server(), Clock()
+    async with pages({"one": server.page}) as port, ScrapeSource(clock=clock) as source:
+        workload = watched(pod("one", port, path="/one"))
+        rates = []
+        for served in (10, 10, 100):
+            server.serve(served, 0.1)
+            clock.now += 1.0
+            seen = (await source.read([workload], clock.now))[workload.ref]
+            rates.append(seen.requests.value if isinstance(seen.requests, Measured) else None)
+        assert rates == [None, 10.0, 100.0]
+        server.in_flight = 40
+        clock.now += 1.0
+        stalled = (await source.read([workload], clock.now))[workload.ref]
+    assert isinstance(stalled.requests, Measured) and stalled.requests.value == 0
+    assert isinstance(stalled.in_flight, Measured) and stalled.in_flight.value == 40
+    assert isinstance(stalled.misses, Absent) and stalled.misses.cause is Cause.NO_TRAFFIC
+    assert "40 in flight" in stalled.misses.detail
+
+
+async def test_fast_refusals_are_misses_and_a_full_top_bucket_is_all_of_them() -> None:
+    server, clock = Server(), Clock()
+    server.fail(1)
+    async with pages({"one": server.page}) as port, ScrapeSource(clock=clock) as source:
+        workload = watched(pod("one", port, path="/one"))
+        await source.read([workload], clock.now)
+        server.serve(10, 0.1)
+        server.fail(90)
+        clock.now += 1.0
+        shed = (await source.read([workload], clock.now))[workload.ref].misses
+        server.serve(10, 99.0)
+        clock.now += 1.0
+        full = (await source.read([workload], clock.now))[workload.ref]
+    assert isinstance(shed, Measured) and shed.value == pytest.approx(0.9)
+    assert isinstance(full.misses, Measured) and full.misses.value == 1.0
+    assert isinstance(full.latency, Measured) and full.latency.value == 2.5 and "at least" in full.latency.note
