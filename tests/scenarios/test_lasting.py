@@ -43,7 +43,7 @@ async def test_a_settled_size_is_written_once_and_the_template_stays(tmp_path: P
         template = deployment(stage)["spec"]["template"]
         await asyncio.sleep(120)
         assert annotated(stage) is None, "not before it has settled"
-        await asyncio.sleep(900)
+        await asyncio.sleep(1800)
         learned = json.loads(annotated(stage) or "{}")["server"]
         sizes = [pod["spec"]["containers"][0]["resources"]["limits"]["cpu"] for pod in stage.pods()]
         # A step may have been given back since: only what has settled is written.
@@ -62,14 +62,15 @@ async def test_without_the_right_it_is_told_and_everything_else_goes_on(
         cluster_spec(60.0), tmp_path, policy=ANNOTATE, token=TOKEN, rules=role_rules("cluster"), spaces=(OWN,),
         interval=5.0, leader={"namespace": OWN},
     ) as stage:  # fmt: skip
-        await asyncio.sleep(900)
+        await asyncio.sleep(1800)
         assert annotated(stage) is None
         assert max(stage.cores()) > 0.5
-        assert sum("learned sizes are not written" in record.getMessage() for record in caplog.records) == 1
+        told = sum("learned sizes are not written" in record.getMessage() for record in caplog.records)
+        assert 1 <= told <= 2, "once in ten minutes at most"
 
 
 @pytest.mark.looptime
 async def test_keep_is_the_default_and_writes_nothing(tmp_path: Path) -> None:
     async with staged(cluster_spec(60.0), tmp_path, interval=5.0) as stage:
-        await asyncio.sleep(900)
+        await asyncio.sleep(1800)
         assert annotated(stage) is None
