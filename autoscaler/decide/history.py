@@ -151,7 +151,8 @@ class Sizes(msgspec.Struct, frozen=True):
     shrunk_at: float = UNKNOWN
     shrunk_from: int = 0
     """Size per pod before the last shrink."""
-    shrunk_misses: float = 0.0
+    shrunk_demand: float = 0.0
+    """Cores that the load burnt then."""
     barred_until: float = UNKNOWN
     refused: Mapping[str, int] = {}
     """By ``uid@node``: the smallest size in millicores that was refused or deferred there."""

@@ -73,6 +73,11 @@ def settle(case: Case, grant: Grant, now: float) -> tuple[Plan, History]:
     sized = memory.settle(case, (*reverts, *shrinks, *grows), now)
     past = msgspec.structs.replace(past, peaks=case.past.peaks)
     actions = (*sized, *scaling)
+    if shrinks and want.may_shrink:
+        before = max(member.size for member in case.stand.serving)
+        burned = case.demand.rho or 0.0
+        sizes = msgspec.structs.replace(past.sizes, shrunk_at=now, shrunk_from=before, shrunk_demand=burned)
+        past = msgspec.structs.replace(past, sizes=sizes)
     if shrinks or grows:
         past = msgspec.structs.replace(
             past,

@@ -22,6 +22,11 @@ KEEP = 0.6
 BREACH_STEP = 1.2
 """A breach with CPU evidence asks at least for this times the present size."""
 STALL_STEP = 1.5
+REGRET = 60.0
+"""Seconds after a shrink in which a breach undoes it, unless the load rose to ``ROSE`` times what it was."""
+ROSE = 1.1
+BARRED = 900.0
+"""Seconds without a shrink after one was undone."""
 SETTLING = 10.0
 """Seconds after a change in which its effect isn't visible yet."""
 
@@ -51,6 +56,9 @@ def want(case: Case, now: float, brakes_open: bool = False) -> Want:
     grow_to = case.past.sizes.lows[0][1]
     settled = now - case.past.sizes.changed_at > SETTLING or case.past.sizes.changed_at == UNKNOWN
 
+    undone = _undo(case, now)
+    if undone is not None:
+        return _sized(case, max(need, undone), because(Code.UNDO_SHRINK, misses=demand.misses), holds, now)
     if demand.stalled:
         if demand.evidence or any(member.pod.probes_failing for member in stand.serving):
             return _sized(
@@ -97,6 +105,20 @@ def want(case: Case, now: float, brakes_open: bool = False) -> Want:
     if replicas.came(case.past.replicas, need, now):
         reason = because(Code.SETTLE, wanted=top / count)
     return _sized(case, top, reason, holds, now, shrink=True)
+
+
+def _undo(case: Case, now: float) -> float | None:
+    """The total before a shrink that a breach followed within a minute, though the load did not rise; bars the next."""
+    sizes, demand = case.past.sizes, case.demand
+    before = float(sizes.shrunk_from * case.stand.count)
+    if not demand.breach or demand.evidence is False or sizes.shrunk_at == UNKNOWN or now - sizes.shrunk_at > REGRET:
+        return None
+    if before <= case.usable or (demand.rho or 0.0) > ROSE * sizes.shrunk_demand:
+        return None
+    case.past = msgspec.structs.replace(
+        case.past, sizes=msgspec.structs.replace(sizes, shrunk_at=UNKNOWN, barred_until=now + BARRED)
+    )
+    return before
 
 
 def _may_give(case: Case, now: float, brakes_open: bool) -> bool:
