@@ -22,6 +22,8 @@ AIM = 0.2
 """Share of the allowed misses that the learned factor steers for."""
 JUDGED = 300.0
 """Seconds of undisturbed samples after which the factor is judged."""
+SPARE, PLENTY = 0.1, 10.0
+"""Head-room is taken back where at most this part of what is aimed at was missed, of requests enough to expect ten."""
 MORE, LESS = 1.15, 0.985
 LEAST, MOST = 0.3, 4.0
 FEWEST = 2.0
@@ -66,10 +68,11 @@ def judge(past: Headroom, signals: Signals, *, allowed: float, dt: float, eviden
     time, asked, missed = past.judged_time + dt, past.judged_requests + reading.weight, past.judged_missed + late
     aim = AIM * allowed
     beta = past.beta
-    if time >= JUDGED and asked * aim >= FEWEST:
-        if missed > 2.0 * aim * asked:
-            beta = min(MOST, beta * MORE)
-        elif missed < 0.25 * aim * asked:
+    if time >= JUDGED and asked * aim >= FEWEST and missed > 2.0 * aim * asked:
+        beta = min(MOST, beta * MORE)
+        time = asked = missed = 0.0
+    elif asked * aim >= PLENTY:  # that nothing was missed of a few proves nothing
+        if missed < SPARE * aim * asked:
             beta = max(LEAST, beta * LESS)
         time = asked = missed = 0.0
     return msgspec.structs.replace(past, beta=beta, judged_time=time, judged_requests=asked, judged_missed=missed)
