@@ -71,7 +71,7 @@ def judge(past: Headroom, signals: Signals, *, allowed: float, dt: float, eviden
     if time >= JUDGED and asked * aim >= FEWEST and missed > 2.0 * aim * asked:
         beta = min(MOST, beta * MORE)
         time = asked = missed = 0.0
-    elif asked * aim >= PLENTY:  # that nothing was missed of a few proves nothing
+    elif time >= JUDGED and asked * aim >= PLENTY:  # that nothing was missed of a few proves nothing
         if missed < SPARE * aim * asked:
             beta = max(LEAST, beta * LESS)
         time = asked = missed = 0.0
