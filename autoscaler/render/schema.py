@@ -165,14 +165,16 @@ def _amount_rules(written: Any, metadata: list[Any]) -> Iterator[Schema]:
     elif written is quantity.format_duration:
         yield _either("self == 0", f"self.matches('{_DURATION}')", "write a duration such as 500ms, 30s or 1m30s")
         if any(isinstance(each, Gt) for each in metadata):
-            yield _either("self > 0", "self.matches('[1-9]')", "must be longer than 0s")
+            yield _unless(
+                "self == 0", f"self.matches('{_DURATION}') && !self.matches('[1-9]')", "must be longer than 0s"
+            )
     elif written is quantity.format_share:
         message = 'write a share such as 99% or "0.99", between 0% and 100%'
         yield _either("self >= 0 && self <= 1", f"self.matches('{_SHARE}')", message)
         if any(isinstance(each, Gt) for each in metadata):
-            yield _either("self > 0", "self.matches('[1-9]')", "must be more than 0%")
+            yield _unless("self == 0", f"self.matches('{_SHARE}') && !self.matches('[1-9]')", "must be more than 0%")
         if any(isinstance(each, Lt) for each in metadata):
-            yield _either("self < 1", f"!self.matches('{_WHOLE}')", "must be less than 100%")
+            yield _unless("self == 1", f"self.matches('{_WHOLE}')", "must be less than 100%")
     else:
         raise TypeError(f"no rules for what {written.__name__} writes")
 
@@ -187,3 +189,8 @@ def _compared(bound: str, operator: str, message: str) -> Schema:
     """A bound on a quantity; silent about what isn't one, for that has a rule of its own."""
     text = "string(self)"
     return rule(f"!isQuantity({text}) || quantity({text}).compareTo(quantity('{bound}')) {operator} 0", message)
+
+
+def _unless(number: str, text: str, message: str) -> Schema:
+    """A rule that is broken by one value of an otherwise well-formed amount: what is malformed is told once."""
+    return rule(f"!(type(self) == int && {number}) && !(type(self) == string && {text})", message)

@@ -199,6 +199,17 @@ def test_a_mistake_is_refused_in_a_sentence(path: str, value: Any, sentence: str
     assert not model_accepts(spec)
 
 
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("objective.latency.target", "soon"), ("objective.latency.within", "much%"), ("signals.maxAge", 0),
+        ("objective.latency.within", "0%"), ("objective.latency.within", 1),
+    ],
+)  # fmt: skip
+def test_one_mistake_is_told_once(path: str, value: Any) -> None:
+    assert len(list(refusals(SPEC, with_(path, value)))) == 1
+
+
 AMOUNTS = st.one_of(
     st.integers(-2, 5000),
     st.from_regex(r"\A-?[0-9]{0,3}(\.[0-9]{0,2})?(m|u|n|k|M|Mi|Gi|e3|)\Z"),
