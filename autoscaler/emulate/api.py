@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from autoscaler.emulate import amounts, discovery, events, patch
+from autoscaler.emulate import amounts, custom, discovery, events, patch
 from autoscaler.emulate.authorize import Users
 from autoscaler.emulate.bodies import content_of, keep_metadata, read_body, shown_patch, warned
 from autoscaler.emulate.controlplane import ControlPlane
@@ -28,7 +28,7 @@ from autoscaler.emulate.status import (
     not_covered,
     not_found,
     unreadable_patch,
-    unsupported_media_type,
+    unsupported_patch_type,
     wrong_uid,
 )
 from autoscaler.emulate.store import Json, Stored
@@ -147,7 +147,7 @@ class Api:
         kind, namespace = target.kind, target.namespace
         options = write_options(call, "create")
         body = read_body(call)
-        if (unknown := unknown_fields(kind.kind, body)) and options.strict:
+        if (unknown := _unknown(kind, body)) and options.strict:
             listed = ", ".join(f'unknown field "{path}"' for path in unknown)
             complaint = f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}'
             raise bad_request(f"{complaint}: strict decoding error: {listed}")
@@ -169,7 +169,7 @@ class Api:
         if metadata.get("name") and self.plane.store.get(kind.storage, namespace or "", metadata["name"]) is not None:
             raise already_exists(kind.plural, metadata["name"], group=kind.group)
         made = self._made(kind, body, options)
-        return Answer(201, self.shown(kind, made), warned(unknown, options))
+        return Answer(201, self.shown(kind, made), warned(unknown, options, custom.warning(kind)))
 
     def _made(self, kind: Kind, body: Json, options: WriteOptions) -> Json:
         plane = self.plane
@@ -187,8 +187,10 @@ class Api:
             body["status"] = {}
         elif kind.custom and kind.has_status:
             body.pop("status", None)
+        custom.settle(kind, body)
         plane.new_metadata(body["metadata"])
         validate(kind, None, body)
+        custom.check(kind, body)
         if kind.has_generation:
             body["metadata"]["generation"] = 1
         body["metadata"]["managedFields"] = noted(None, body, self._writer(kind, options))
@@ -206,7 +208,7 @@ class Api:
             after, unknown = self.patched(call, target, stored, options)
         else:
             after = read_body(call)
-            unknown = unknown_fields(kind.kind, after)
+            unknown = _unknown(kind, after)
             self.check_name(after, target)
             found = self.plane.store.get(kind.storage, target.namespace or "", target.name)
             if found is None:
@@ -240,18 +242,18 @@ class Api:
     ) -> tuple[Json, list[str]]:
         """The patched object (with kind and apiVersion taken off) and its unknown fields. Raises Refused."""
         before = self.shown(target.kind, stored.thaw())
-        return self.patch_object(call, before, options, custom=target.kind.custom, kind=kind or target.kind.kind)
+        return self.patch_object(call, before, options, kind=kind or target.kind)
 
     def patch_object(
-        self, call: Call, before: Json, options: WriteOptions, *, custom: bool, kind: str
+        self, call: Call, before: Json, options: WriteOptions, *, kind: Kind | str
     ) -> tuple[Json, list[str]]:
         wanted = patch.read_patch(call.content_type, call.body)
-        if custom and call.content_type.startswith(patch.STRATEGIC):
-            raise unsupported_media_type()
+        if isinstance(kind, Kind) and kind.custom and call.content_type.startswith(patch.STRATEGIC):
+            raise unsupported_patch_type()
         after = patch.apply(call.content_type, before, wanted)
         if not isinstance(after, dict) or not isinstance(after.get("metadata"), dict):
             raise bad_request("the patched object has no metadata")
-        unknown = unknown_fields(kind, after)
+        unknown = _unknown(kind, after)
         if unknown and options.strict:
             listed = ", ".join(f'unknown field "{path}"' for path in unknown)
             raise unreadable_patch(shown_patch(call, wanted, after), f"strict decoding error: {listed}")
@@ -299,10 +301,13 @@ class Api:
                 complete(kind, after)
         except amounts.NotAQuantity as trouble:
             raise unreadable_patch("", str(trouble)) from None
+        custom.settle(kind, after)
         validate(kind, before, after)
+        custom.check(kind, after, before)
         if kind.has_generation and content_of(before) != content_of(after):
             after["metadata"]["generation"] = int(before["metadata"].get("generation", 1)) + 1
-        return Answer(200, self.shown(kind, self.save(kind, stored, after, options)), warned(unknown, options))
+        saved = self.save(kind, stored, after, options)
+        return Answer(200, self.shown(kind, saved), warned(unknown, options, custom.warning(kind)))
 
     def save(self, kind: Kind, stored: Stored, after: Json, options: WriteOptions, subresource: str = "") -> Json:
         """Store what changed, and who changed it; what didn't keeps its resourceVersion."""
@@ -355,6 +360,13 @@ class Api:
         metadata = {"resourceVersion": str(self.plane.store.revision)}
         head = {"kind": f"{target.kind.kind}List", "apiVersion": target.kind.api_version, "metadata": metadata}
         return Answer(200, head | {"items": [stored.body for stored in gone]})
+
+
+def _unknown(kind: Kind | str, body: Mapping[str, Any]) -> list[str]:
+    """Fields the server doesn't know. `kind` by name: one that is no resource of its own, such as a Scale."""
+    if isinstance(kind, str):
+        return unknown_fields(kind, body)
+    return custom.unknown(kind, body) if kind.custom else unknown_fields(kind.kind, body)
 
 
 __all__ = ["Api", "no_such_path", "truthy"]

@@ -56,15 +56,13 @@ def shown_patch(call: Call, wanted: Any, after: Json) -> str:
     return msgspec.json.encode(after).decode()
 
 
-def warnings(unknown: list[str]) -> dict[str, str]:
-    """The Warning header of unknown fields."""
-    listed = []
-    for path in unknown:
-        text = f'unknown field "{path}"'.replace('"', '\\"')
-        listed.append(f'299 - "{text}"')
+def warnings(told: list[str]) -> dict[str, str]:
+    """The Warning header."""
+    listed = [f'299 - "{text}"' for text in (text.replace('"', '\\"') for text in told)]
     return {"Warning": ", ".join(listed)}
 
 
-def warned(unknown: list[str], options: WriteOptions) -> dict[str, str]:
-    """The headers of a write that was let through with fields the server doesn't know."""
-    return warnings(unknown) if unknown and options.warn else {}
+def warned(unknown: list[str], options: WriteOptions, more: str = "") -> dict[str, str]:
+    """The headers of a write that was let through with fields the server doesn't know, or with something `more`."""
+    told = [f'unknown field "{path}"' for path in unknown if options.warn] + [more] * bool(more)
+    return warnings(told) if told else {}

@@ -1,8 +1,10 @@
 """The kinds this API server keeps, and what can be done with each."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
+
+from autoscaler.render import crd
 
 _ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 _READ_VERBS = ("get", "list")
@@ -23,6 +25,7 @@ class Kind:
     categories: tuple[str, ...] = ()
     custom: bool = False
     scale_paths: Mapping[str, str] | None = None  # a custom resource's scale subresource
+    schema: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)  # a custom resource's
 
     @property
     def api_version(self) -> str:
@@ -47,7 +50,7 @@ class Kind:
 
     @property
     def has_generation(self) -> bool:
-        return self.has_status or self.plural in ("pods", "horizontalpodautoscalers")
+        return self.has_status or self.custom or self.plural in ("pods", "horizontalpodautoscalers")
 
 
 POD = Kind(
@@ -99,13 +102,6 @@ CUSTOM_RESOURCE_DEFINITION = Kind(
     "apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False,
     short=("crd", "crds"), subresources=("status",), categories=("api-extensions",),
 )  # fmt: skip
-INFERENCE_AUTOSCALER = Kind(
-    "inference-autoscaler.dev", "v1alpha1", "InferenceAutoscaler", "inferenceautoscalers", short=("ia",),
-    subresources=("status",), custom=True,
-)  # fmt: skip
-CAPACITY_BUDGET = Kind(
-    "inference-autoscaler.dev", "v1alpha1", "CapacityBudget", "capacitybudgets", subresources=("status",), custom=True
-)  # fmt: skip
 POD_METRICS = Kind("metrics.k8s.io", "v1beta1", "PodMetrics", "pods", verbs=_READ_VERBS)
 NODE_METRICS = Kind("metrics.k8s.io", "v1beta1", "NodeMetrics", "nodes", namespaced=False, verbs=_READ_VERBS)
 
@@ -113,18 +109,20 @@ _BUILT_IN = (
     POD, NODE, NAMESPACE, CONFIG_MAP, SECRET, SERVICE, SERVICE_ACCOUNT, EVENT, LIMIT_RANGE, RESOURCE_QUOTA, DEPLOYMENT,
     REPLICA_SET, STATEFUL_SET, DAEMON_SET, AUTOSCALER, DISRUPTION_BUDGET, LEASE, NEW_EVENT, PRIORITY_CLASS,
     ACCESS_REVIEW, RULES_REVIEW, ROLE, ROLE_BINDING, CLUSTER_ROLE, CLUSTER_ROLE_BINDING, NETWORK_POLICY,
-    CUSTOM_RESOURCE_DEFINITION, INFERENCE_AUTOSCALER, CAPACITY_BUDGET, POD_METRICS, NODE_METRICS,
+    CUSTOM_RESOURCE_DEFINITION, POD_METRICS, NODE_METRICS,
 )  # fmt: skip
 
 SCALABLE = {"Deployment": DEPLOYMENT, "ReplicaSet": REPLICA_SET, "StatefulSet": STATEFUL_SET}
 
 
 class Registry:
-    """All kinds served now; a CustomResourceDefinition adds its own."""
+    """All kinds served now: the built-in ones and our own two; a CustomResourceDefinition adds its own."""
 
     def __init__(self, *, metrics_api: bool = True) -> None:
         served = [kind for kind in _BUILT_IN if metrics_api or kind.group != "metrics.k8s.io"]
         self._kinds = {(kind.group, kind.version, kind.plural): kind for kind in served}
+        for definition in crd.definitions().values():
+            self.learn(definition)
 
     def __iter__(self) -> Iterator[Kind]:
         return iter(self._kinds.values())
@@ -142,7 +140,7 @@ class Registry:
         return found
 
     def learn(self, definition: Mapping[str, Any]) -> None:
-        """Serve what a CustomResourceDefinition defines; our own two kinds keep the entry they have."""
+        """Serve what a CustomResourceDefinition defines."""
         spec = definition["spec"]
         names = spec["names"]
         for version in spec.get("versions", []):
@@ -160,6 +158,7 @@ class Registry:
                 categories=tuple(names.get("categories") or ()),
                 custom=True,
                 scale_paths=subresources.get("scale"),
+                schema=(version.get("schema") or {}).get("openAPIV3Schema"),
             )
             self._kinds[kind.group, kind.version, kind.plural] = kind
 

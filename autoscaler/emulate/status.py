@@ -176,6 +176,13 @@ def unsupported_media_type() -> Refused:
     return Refused(415, "UnsupportedMediaType", "415: Unsupported Media Type", details={})
 
 
+def unsupported_patch_type() -> Refused:
+    """The same of a custom resource, which can't be patched strategically."""
+    listed = "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml"
+    message = f"the body of the request was in an unknown format - accepted media types include: {listed}"
+    return Refused(415, "UnsupportedMediaType", message)
+
+
 def internal(message: str) -> Refused:
     return Refused(500, "", message)
 

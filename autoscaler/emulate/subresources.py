@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from autoscaler.emulate import admission, amounts, patch, resize
+from autoscaler.emulate import admission, amounts, custom, patch, resize
 from autoscaler.emulate.bodies import read_body, shown_patch, warned
 from autoscaler.emulate.disruption import check_budgets, check_uid
 from autoscaler.emulate.kinds import DISRUPTION_BUDGET, NODE, Kind
@@ -155,7 +155,7 @@ class Subresources:
             return Answer(200, before)
         options = write_options(call, target.verb)
         if target.verb == "patch":
-            wanted, _ = api.patch_object(call, _copy(before), options, custom=False, kind="Scale")
+            wanted, _ = api.patch_object(call, _copy(before), options, kind="Scale")
         else:
             wanted = read_body(call)
             api.check_name(wanted, target)
@@ -196,15 +196,19 @@ class Subresources:
             return Answer(200, api.shown(kind, stored.body))
         options = write_options(call, target.verb)
         if target.verb == "patch":
-            wanted, _ = api.patched(call, target, stored, options)
+            wanted, unknown = api.patched(call, target, stored, options)
         else:
             wanted = read_body(call)
+            unknown = custom.unknown(kind, wanted)
             api.check_name(wanted, target)
         api.check_revision(target, stored, wanted, needed=target.verb == "update" and kind.custom)
         after = stored.thaw()
         if "status" in wanted:
             after["status"] = wanted["status"]
-        return Answer(200, api.shown(kind, api.save(kind, stored, after, options, "status")))
+        custom.settle(kind, after)
+        custom.check(kind, after, stored.body)
+        saved = api.save(kind, stored, after, options, "status")
+        return Answer(200, api.shown(kind, saved), warned(unknown, options))
 
     def _apply_status(self, call: Call, target: Target) -> Answer:
         """Server-side apply by the one manager that owns the status: what it leaves out goes, but conditions are a map
@@ -217,6 +221,8 @@ class Subresources:
         said = {one["type"]: one for one in status.get("conditions") or ()}
         others = [one for one in (after.get("status") or {}).get("conditions") or () if one.get("type") not in said]
         after["status"] = status | ({"conditions": [*others, *said.values()]} if said or others else {})
+        custom.settle(kind, after)
+        custom.check(kind, after, stored.body)
         return Answer(200, api.shown(kind, api.save(kind, stored, after, options, "status")))
 
     # -- eviction

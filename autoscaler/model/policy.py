@@ -330,7 +330,11 @@ class PolicySpec(Spec):
     """spec of an InferenceAutoscaler."""
 
     scale_target_ref: ScaleTargetRef
-    mode: Mode = Field(Mode.AUTO, description="Auto acts, DryRun only says what it would do, Off does nothing.")
+    mode: Mode = Field(
+        Mode.AUTO,
+        description='Auto acts, DryRun only says what it would do, "Off" (quoted: YAML reads a bare Off as false) does '
+        "nothing.",
+    )
     priority: int = Field(0, description="Higher first when capacity is short.")
     budget: str | None = Field(None, description="Name of a CapacityBudget in the same namespace.")
     objective: Objective

@@ -152,10 +152,10 @@ async def test_writing_objects_and_asking_for_rights(cluster: EmulatedCluster, k
 apiVersion: inference-autoscaler.dev/v1alpha1
 kind: InferenceAutoscaler
 metadata: {name: web, namespace: serving}
-spec: {scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: web}}
+spec: {scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: web}, objective: {latency: {target: 500ms}}}
 """
     assert "created" in await kubectl.ok("apply", "-f", "-", stdin=policy)
-    assert "configured" in await kubectl.ok("apply", "-f", "-", stdin=policy.replace("spec: {", "spec: {mode: Off, "))
+    assert "configured" in await kubectl.ok("apply", "-f", "-", stdin=policy.replace("spec: {", "spec: {mode: 'Off', "))
     assert "web" in await kubectl.ok("get", "ia")
     pod = cluster.pods("serving")[0]["metadata"]["name"]
     await kubectl.ok("annotate", "pod", pod, "example.com/note=x")

@@ -279,12 +279,13 @@ async def test_custom_resources_have_a_status_of_their_own_and_crds_add_kinds(as
     async with EmulatedCluster(small()) as cluster:
         ask = asked(cluster)
         path = "/apis/inference-autoscaler.dev/v1alpha1/namespaces/serving/inferenceautoscalers"
-        await ask("POST", path, {"metadata": {"name": "web"}, "spec": {"mode": "Auto"}, "status": {"x": 1}})
+        spec = {"scaleTargetRef": {"name": "web"}, "objective": {"latency": {"target": "500ms"}}}
+        await ask("POST", path, {"metadata": {"name": "web"}, "spec": spec, "status": {"cpu": "1"}})
         made = await ask("GET", f"{path}/web")
         assert ("status" in made, made["metadata"]["generation"]) == (False, 1)
-        await ask("PATCH", f"{path}/web/status", {"status": {"x": 2}, "spec": {"mode": "Off"}}, content_type=MERGE)
+        await ask("PATCH", f"{path}/web/status", {"status": {"cpu": "2"}, "spec": {"mode": "Off"}}, content_type=MERGE)
         after = await ask("GET", f"{path}/web")
-        assert (after["status"], after["spec"], after["metadata"]["generation"]) == ({"x": 2}, {"mode": "Auto"}, 1)
+        assert (after["status"], after["spec"]["mode"], after["metadata"]["generation"]) == ({"cpu": "2"}, "Auto", 1)
         await ask("PATCH", f"{path}/web", {"spec": {}}, content_type=STRATEGIC)
         assert ask.status == 415
         names = {"kind": "ScaledObject", "plural": "scaledobjects"}
