@@ -1,7 +1,7 @@
 """The little OpenAPI that kubectl needs: which kinds there are, and that fields are validated here, not there.
 
-The schemas say no more than apiVersion, kind, metadata, spec and status: the emulator doesn't pretend to know the whole
-API, and `kubectl explain` shows just that.
+Custom resources have the schema of their definition. Those of the built-in kinds say no more than apiVersion, kind,
+metadata, spec and status: the emulator doesn't pretend to know the whole API, and `kubectl explain` shows just that.
 """
 
 from typing import Any
@@ -45,21 +45,21 @@ def _schema_name(kind: Kind) -> str:
 
 def _schema(kind: Kind) -> Json:
     free: Json = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    properties: Json = {
-        "apiVersion": {"type": "string"},
-        "kind": {"type": "string"},
+    head: Json = {
+        "apiVersion": {"description": "Group and version of this object's schema.", "type": "string"},
+        "kind": {"description": "The kind of object.", "type": "string"},
         "metadata": {"description": "Name, namespace, labels, annotations …", **free},
+    }
+    said: Json = {"type": "object", "description": f"{kind.kind} as the emulated cluster keeps it."}
+    below: Json = {
         "spec": {"description": "What is wanted. The emulated server describes it no further.", **free},
         "status": {"description": "What is.", **free},
     }
+    if kind.schema is not None:
+        said |= kind.schema
+        below = {name: each for name, each in (kind.schema.get("properties") or {}).items() if name not in head}
     group = {"group": kind.group, "version": kind.version, "kind": kind.kind}
-    description = f"{kind.kind} as the emulated cluster keeps it."
-    return {
-        "description": description,
-        "type": "object",
-        "properties": properties,
-        "x-kubernetes-group-version-kind": [group],
-    }
+    return said | {"properties": head | below, "x-kubernetes-group-version-kind": [group]}
 
 
 def _paths(kind: Kind) -> Json:

@@ -60,7 +60,7 @@ async def test_get_ia_answers_at_a_glance(kubectl: Kubectl) -> None:
     head, row = (await kubectl("get", "ia")).splitlines()
     assert head.split() == ["NAME", "TARGET", "MODE", "OBJECTIVE", "MISSES", "REPLICAS", "CPU", "READY", "AGE"]
     shown = " ".join(row.split())
-    assert shown.startswith("resnet resnet")
+    assert shown.startswith("resnet resnet Auto ")
     assert " 99% within 250ms 0.4% missed 3 1500m True " in shown
     assert "Deciding" in await kubectl("describe", "ia", "resnet")
 
@@ -68,3 +68,29 @@ async def test_get_ia_answers_at_a_glance(kubectl: Kubectl) -> None:
 async def test_the_crds_are_applied_twice_without_a_change(kubectl: Kubectl) -> None:
     await kubectl("apply", "-f", str(CRDS / "inferenceautoscalers.yaml"))
     assert "unchanged" in await kubectl("apply", "-f", str(CRDS / "inferenceautoscalers.yaml"))
+
+
+async def test_explain_reaches_every_field(kubectl: Kubectl) -> None:
+    said = await kubectl("explain", "ia.spec.vertical.cpu")
+    for words in (
+        "GROUP:      inference-autoscaler.dev",
+        "FIELDS:",
+        "  min\t",
+        "  controls\t",
+        "RequestsOnly",
+        "Sizes are multiples",
+    ):
+        assert words in said, said
+    assert "    DryRun\n" in await kubectl("explain", "ia.spec.mode")
+    whole = await kubectl("explain", "ia", "--recursive")
+    for field in ("scaleTargetRef", "percentile", "histogram", "maxUnavailable", "observedGeneration", "lastDecision"):
+        assert f" {field}\t" in whole, field
+    assert "memory" in await kubectl("explain", "capacitybudgets.spec")
+
+
+async def test_what_is_wrong_is_said_before_anything_is_stored(kubectl: Kubectl) -> None:
+    said = await kubectl("apply", "-f", "-", given=POLICY.replace("within: 99%", "within: 990%"), code=1)
+    assert 'spec.objective.latency.within: Invalid value: "990%": write a share such as 99%' in said
+    said = await kubectl("apply", "-f", "-", given=POLICY.replace("within:", "witin:"), code=1)
+    assert 'unknown field "spec.objective.latency.witin"' in said
+    assert "No resources found" in await kubectl("get", "ia")
