@@ -22,6 +22,7 @@ from autoscaler.narrate import Narrator
 from autoscaler.observe.cluster import ClusterObserver
 from autoscaler.observe.policy_files import Policies
 from autoscaler.observe.ports import MetricSource
+from autoscaler.pause import PauseSwitch
 from autoscaler.reload import Reloading
 from autoscaler.serve.health import Health
 from autoscaler.serve.metrics import OwnMetrics
@@ -80,6 +81,8 @@ class Sidecar:
         name = f"inference-autoscaler-{policy.ref.name}"
         self.bounds = PublishedBounds(client, place.namespace, name)
         self.leadership = Leadership(client, place.namespace, name, place.identity)
+        self.pause = PauseSwitch(client, place.namespace)
+        self._here, self._elsewhere = asyncio.Event(), asyncio.Event()
         self._printer = PrintingSink()
         self._narrator = Narrator()
         self.own = ControlLoop(
@@ -104,9 +107,10 @@ class Sidecar:
             lasting = [
                 tasks.create_task(self._observer.run(), name="watch the namespace"),
                 tasks.create_task(self.bounds.run(), name="watch the bounds"),
+                tasks.create_task(self.pause.run(), name="watch the pause switch"),
             ]
             if not self._dry_run:  # a Lease would have to be written
-                lasting.append(tasks.create_task(self.leadership.run(self._lead), name="lead the siblings"))
+                lasting.append(tasks.create_task(self._stand(), name="lead the siblings"))
             await self._ticks(stop)
             for task in lasting:
                 task.cancel()
@@ -139,8 +143,26 @@ class Sidecar:
             self.policy = self._file.value
             LOG.info("policy reloaded", extra={"fields": {"origin": self.policy.origin}})
 
+    async def _stand(self) -> None:
+        """A candidate only while the own pod is one of the target's: who is elsewhere has no siblings to lead."""
+        while True:
+            await self._here.wait()
+            async with asyncio.TaskGroup() as tasks:
+                leading = tasks.create_task(self.leadership.run(self._lead))
+                await self._elsewhere.wait()
+                leading.cancel()
+
+    def _where(self, tick: Tick) -> None:
+        """Whether the own pod is one of the target's, as this tick saw it."""
+        holds = [s.view.hold for s in tick.seen.subjects if not s.view.pods]
+        is_set, clear = (self._elsewhere, self._here) if holds else (self._here, self._elsewhere)
+        is_set.set()
+        clear.clear()
+        self.health.say("pod", not holds, "; ".join(holds) or f"{self.place.pod} is one of the target's")
+
     async def _tick(self) -> None:
         await self._reload()
+        self.own.paused = self.pause.paused
         narrow = within(self.policy, self.bounds.now().get(self.place.pod))
         if self.own.policies.policies != (narrow,):
             self.own.policies = Policies((narrow,))
@@ -152,12 +174,15 @@ class Sidecar:
             LOG.exception("a tick failed")
             return
         self._last_tick = self._clock.now()
+        self._where(tick)
         self._publish(tick)
 
     def _publish(self, tick: Tick) -> None:
         self.metrics.ticks.inc()
         self.metrics.tick_seconds.observe(tick.took_s)
         self.metrics.leading.set(self.leadership.valid())
+        self.metrics.paused.set(self.own.paused)
+        self.health.say("pause", not self.own.paused, "paused by a person" if self.own.paused else "no", needed=False)
         self.metrics.saw(tick.seen.subjects, tick.plans)
         for one in tick.sent:
             self.metrics.sent(one.action, one.outcome.result.value)
@@ -181,13 +206,13 @@ class Sidecar:
                 LOG.exception("the leader's look failed")
 
     async def _look_at_all(self, loop: ControlLoop, narrator: Narrator) -> None:
-        loop.policies = Policies((self.policy,))
+        loop.policies, loop.paused = Policies((self.policy,)), self.pause.paused
         before = dict(loop.past)
         seen = loop.applier.watch(await loop.observe())
         plans, loop.past = decide(seen, loop.past)
         (subject,) = seen.subjects
         plan = plans[subject.view.ref]
-        if self.leadership.valid():
+        if self.leadership.valid() and not (loop.paused or subject.view.paused):
             await self.bounds.publish(bounds_of(plan, self.policy, subject.view.pods), deadline=WRITE_S)
         sending: Sending = await loop.applier.send([scaling_only(plan)], seen)
         for one in sending.sent:

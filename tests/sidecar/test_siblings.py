@@ -14,13 +14,15 @@ import pytest
 
 from autoscaler.emulate.authorize import rules_of
 from autoscaler.emulate.cluster import ClusterSpec, EmulatedCluster, LoadSpec, NodeSpec, ServiceSpec, WorkloadSpec
+from autoscaler.emulate.kinds import LEASE
 from autoscaler.kube.client import KubeClient
 from autoscaler.kube.connect import find_access
 from autoscaler.loop import Clock
 from autoscaler.model.policy import Policy, PolicySpec
-from autoscaler.model.workload import WorkloadRef
+from autoscaler.model.workload import TargetRef, WorkloadRef
 from autoscaler.observe.cluster import ClusterObserver, Scope
 from autoscaler.observe.scrape import ScrapeSource
+from autoscaler.pause import set_all, set_one
 from autoscaler.reload import Reloading
 from autoscaler.sidecar.process import Place, Sidecar, Sources
 from tests.manifests.test_overlays import of, rules
@@ -115,7 +117,7 @@ def _milli(text: str) -> int:
 
 
 @asynccontextmanager
-async def serving(folder: Path, rate: float) -> AsyncIterator[Pods]:
+async def serving(folder: Path, rate: float, *, follow: bool = True) -> AsyncIterator[Pods]:
     spec = ClusterSpec(
         nodes=[NodeSpec("node-1", cpu="16", memory="64Gi")],
         workloads=[
@@ -131,7 +133,7 @@ async def serving(folder: Path, rate: float) -> AsyncIterator[Pods]:
         cluster.add_user("sidecar", token="sidecar", rules=rules_of(role, namespace="serving"))
         await cluster.settled()
         pods = Pods(cluster, folder)
-        following = asyncio.create_task(pods.follow())
+        following = asyncio.create_task(pods.follow() if follow else asyncio.sleep(0))
         try:
             yield pods
         finally:
@@ -225,3 +227,67 @@ async def test_an_api_server_that_goes_away_and_comes_back_finds_them_still_at_w
         assert min(pods.milli()) > 800
         assert len(pods.leaders()) == 1
         assert all(not task.done() for _, _, task in pods.running.values())
+
+
+def leases(pods: Pods) -> list[str]:
+    return [one.body["spec"]["holderIdentity"] for one in pods.cluster.plane.store.all(LEASE.storage, "serving")]
+
+
+@pytest.mark.looptime
+async def test_who_is_not_one_of_the_pods_neither_leads_nor_writes(tmp_path: Path) -> None:
+    async with serving(tmp_path, 20.0, follow=False) as pods:
+        pods.start("nope")
+        await asyncio.sleep(20)
+        assert leases(pods) == []
+        assert not [e for e in pods.cluster.audit.writes() if e.user == "sidecar"]
+        (stray,) = pods.sidecars()
+        assert "pod nope is not (yet) one of deployment/resnet's" in stray.health.checks["pod"].detail
+
+        (first, _) = (pod["metadata"]["name"] for pod in pods.all())
+        pods.start(first)
+        await asyncio.sleep(10)
+        assert leases(pods) == [f"{first}_1"]
+
+
+@pytest.mark.looptime
+async def test_a_leader_whose_pod_is_gone_lets_go_at_once(tmp_path: Path) -> None:
+    """The process lives on for the grace period, or for as long as a node is cut off."""
+    async with serving(tmp_path, 20.0, follow=False) as pods:
+        (first, second) = (pod["metadata"]["name"] for pod in pods.all())
+        pods.start(first)
+        await asyncio.sleep(10)
+        assert leases(pods) == [f"{first}_1"]
+        pods.start(second)
+        pods.cluster.plane.delete_pod("serving", first, 0.0)
+        await asyncio.sleep(5)
+        assert leases(pods) == [f"{second}_1"]
+
+
+@pytest.mark.looptime
+@pytest.mark.parametrize("all_of_it", [True, False], ids=["all", "the target"])
+async def test_a_person_may_pause_them(tmp_path: Path, all_of_it: bool) -> None:
+    async with serving(tmp_path, 20.0) as pods, KubeClient(find_access(server=pods.cluster.url)) as admin:
+
+        async def turn(paused: bool) -> None:
+            if all_of_it:
+                await set_all(admin, "serving", paused)
+            else:
+                await set_one(admin, "serving", TargetRef("apps/v1", "Deployment", "resnet"), paused)
+
+        await asyncio.sleep(15)
+        await turn(True)
+        await asyncio.sleep(3)
+        before, sent = pods.milli(), len(changes(pods))
+        pods.cluster.workload("resnet").load = 220.0  # type: ignore[assignment]
+        await asyncio.sleep(60)
+        assert (pods.milli(), pods.replicas(), len(changes(pods))) == (before, 2, sent)
+        await turn(False)
+        await asyncio.sleep(60)
+        assert min(pods.milli()) > 800
+        assert pods.replicas() > 2
+
+
+def changes(pods: Pods) -> list[str]:
+    """What sidecars wrote, but for Leases."""
+    written = [e for e in pods.cluster.audit.writes() if e.user == "sidecar" and e.code < 400]
+    return [f"{e.verb} {e.resource}/{e.subresource}" for e in written if e.resource != "leases"]
