@@ -20,12 +20,13 @@ import tenacity
 from autoscaler import __version__
 from autoscaler.kube.answer import Response, Tally, lines, notice_dead_peer
 from autoscaler.kube.connect import Access, find_access
+from autoscaler.kube.credentials import CHECK_S
 from autoscaler.kube.errors import THROTTLED, KubeError, NotLeading, Unreachable
 from autoscaler.kube.pace import READ, URGENT, Pace
+from autoscaler.kube.session import Session
 
 if TYPE_CHECKING:
     import aiohttp
-    from kubernetes_asyncio.client.api_client import ApiClient
 
 USER_AGENT: Final = f"inference-autoscaler/{__version__}"
 FIELD_MANAGER: Final = "inference-autoscaler"
@@ -55,14 +56,15 @@ class KubeClient:
     """Talks to one API server. Use as an async context manager, or call ``close``.
 
     ``qps``/``burst``: requests per second on the average, and at once. ``jitter_s``: first back-off, doubled each time
-    up to ten times as much, each wait drawn between 0 and that (full jitter).
+    up to ten times as much, each wait drawn between 0 and that (full jitter). ``check_s``: how often certificates are
+    looked at for a change.
     """
 
-    def __init__(self, access: Access, *, qps: float = 50.0, burst: int = 200, jitter_s: float = 0.2) -> None:
+    def __init__(
+        self, access: Access, *, qps: float = 50.0, burst: int = 200, jitter_s: float = 0.2, check_s: float = CHECK_S
+    ) -> None:
         self._access = access
-        self._api: ApiClient | None = None
-        self._ca_seen: object = None
-        self._opening = asyncio.Lock()
+        self._session = Session(access, USER_AGENT, check_s=check_s)
         self.pace = Pace(qps, burst)
         self.tally = Tally()
         self.fence: Callable[[], float] = lambda: float("inf")
@@ -80,7 +82,7 @@ class KubeClient:
         return self._access.where
 
     async def __aenter__(self) -> Self:
-        await self._ready()
+        await self._session.ready()
         return self
 
     async def __aexit__(
@@ -89,9 +91,7 @@ class KubeClient:
         await self.close()
 
     async def close(self) -> None:
-        if self._api is not None:
-            api, self._api = self._api, None
-            await api.close()
+        await self._session.close()
 
     async def request(
         self,
@@ -160,7 +160,7 @@ class KubeClient:
             async with answer:
                 response = Response(answer.status, answer.headers, await answer.read())
         except (aiohttp.ClientConnectorCertificateError, aiohttp.ClientConnectorSSLError) as error:
-            if await self._reopen_if_ca_changed():
+            if await self._session.reopened():
                 raise _Again(0.0, None, Unreachable(f"{method} {path}: {error}")) from None
             raise Unreachable(f"{method} {path}: {error}") from None
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
@@ -175,7 +175,7 @@ class KubeClient:
         self.tally.count(method, response.status)
         if response.ok or response.status in (404, 409, 422):
             return response
-        if response.status == 401 and not renewed and await self._renew_token():
+        if response.status == 401 and not renewed and await self._session.renewed():
             return await self._attempt(method, path, query, body, content_type, safe, urgent, renewed=True)
         refusal = response.refusal
         if response.status == 429 and refusal is not None and refusal.word == THROTTLED:
@@ -203,7 +203,7 @@ class KubeClient:
     async def _send(
         self, method: str, path: str, query: Any, body: Any, content_type: str, timeout: aiohttp.ClientTimeout
     ) -> aiohttp.ClientResponse:
-        api = await self._ready()
+        api = await self._session.ready()
         pairs = list(query.items()) if isinstance(query, Mapping) else list(query or ())
         headers = {"Accept": JSON}
         if body is not None:
@@ -229,7 +229,7 @@ class KubeClient:
                 await self.pace.turn(READ)
                 timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S)
                 answer = await self._send("GET", path, query, None, JSON, timeout)
-                if answer.status == 401 and await self._renew_token():
+                if answer.status == 401 and await self._session.renewed():
                     answer.close()
                     answer = await self._send("GET", path, query, None, JSON, timeout)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
@@ -248,34 +248,6 @@ class KubeClient:
         finally:
             answer.close()
 
-    async def _ready(self) -> ApiClient:
-        if self._api is None:
-            async with self._opening:
-                if self._api is None:
-                    self._api = await self._access.open(USER_AGENT)
-                    self._ca_seen = _stamp(self._api.configuration.ssl_ca_cert)
-        return self._api
-
-    async def _renew_token(self) -> bool:
-        """Fetch the token anew after a 401; False when this kind of login can't."""
-        force = getattr((await self._ready()).configuration, "force_refresh", None)
-        if force is None:
-            return False
-        await force()
-        return True
-
-    async def _reopen_if_ca_changed(self) -> bool:
-        """The library reads the CA once; after a rotation the file has changed and connecting anew helps."""
-        api = self._api
-        if api is None or _stamp(api.configuration.ssl_ca_cert) == self._ca_seen:
-            return False
-        _log.info("the cluster's CA file has changed: connecting anew")
-        fresh = await self._access.open(USER_AGENT)
-        self._ca_seen = _stamp(fresh.configuration.ssl_ca_cert)
-        self._api = fresh
-        await api.close()
-        return True
-
 
 async def connect(
     kubeconfig: str | Path | None = None,
@@ -287,7 +259,7 @@ async def connect(
 ) -> KubeClient:
     """A client ready to use. Raises KubeconfigError when no way leads to a cluster; asks nothing of the server."""
     client = KubeClient(find_access(kubeconfig, context, server), qps=qps, burst=burst)
-    await client._ready()
+    await client._session.ready()
     return client
 
 
@@ -297,13 +269,3 @@ def _plain_words(error: BaseException) -> str:
     if isinstance(error, ssl.SSLError):
         return f"TLS: {error}"
     return " ".join(str(error).replace(" ssl:default", "").split()) or type(error).__name__
-
-
-def _stamp(path: str | None) -> object:
-    if not path:
-        return None
-    try:
-        seen = Path(path).stat()
-    except OSError:
-        return None
-    return (seen.st_mtime_ns, seen.st_ino, seen.st_size)

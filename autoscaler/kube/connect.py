@@ -8,19 +8,16 @@ from __future__ import annotations
 import asyncio
 import os
 import ssl
-import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from autoscaler.kube.errors import KubeconfigError, Unreachable
+from autoscaler.kube import credentials, proxies
+from autoscaler.kube.credentials import CREDENTIAL_PLUGIN_S
+from autoscaler.kube.errors import KubeconfigError
 
 if TYPE_CHECKING:
     from kubernetes_asyncio.client.api_client import ApiClient
-
-CREDENTIAL_PLUGIN_S = 60.0
-"""A credential plugin that takes longer is hanging (it may ask a browser)."""
-_TOKEN_CHECK_S = 30.0
 
 
 class Access:
@@ -44,7 +41,13 @@ class Access:
         try:
             async with asyncio.timeout(CREDENTIAL_PLUGIN_S):
                 await self._load(configuration)
+            if configuration.proxy:
+                configuration.proxy = proxies.usable(configuration.proxy, "proxy-url")
+            else:
+                configuration.proxy = proxies.proxy_for(configuration.host, os.environ)
             client = ApiClient(configuration=configuration)
+            # Decided above: the library's reading of the environment knows no networks and takes ~/.netrc along.
+            client.rest_client.pool_manager._trust_env = False
         except TimeoutError:
             raise KubeconfigError(
                 f"{self.where}: the credential plugin gave no answer within {CREDENTIAL_PLUGIN_S:.0f}s: run it by hand"
@@ -119,15 +122,7 @@ def _from_kubeconfig(paths: list[Path], context: str | None) -> Access:
         raise KubeconfigError(f"{where}: no context {context!r} (there: {there})")
 
     async def load(configuration: Any) -> None:
-        from kubernetes_asyncio.config.kube_config import load_kube_config
-
-        loader = await load_kube_config(
-            config_file=os.pathsep.join(str(path) for path in paths),
-            context=context,
-            client_configuration=configuration,
-            persist_config=False,
-        )
-        _keep_fresh(loader, configuration, where)
+        await credentials.load(configuration, os.pathsep.join(str(path) for path in paths), context, where)
 
     return Access(where, load, namespace)
 
@@ -152,44 +147,6 @@ def _contexts(paths: list[Path], context: str | None, where: str) -> tuple[str, 
         raise KubeconfigError(f"{where}: no current-context: give --context (there: {', '.join(sorted(contexts))})")
     chosen = contexts.get(current, {})
     return (chosen.get("namespace") or "default") if isinstance(chosen, dict) else "default", set(contexts)
-
-
-def _keep_fresh(loader: Any, configuration: Any, where: str) -> None:
-    """Let the token follow its source: exec plugins and cloud logins by expiry, token files by reading them again.
-
-    The client library refreshes kubeconfig tokens only while a task of its own runs; a hook at each request needs none
-    and can be forced (see ``KubeClient``) when the server says 401.
-    """
-    user = loader._user
-    refreshing = user is not None and ("exec" in user or "tokenFile" in user or loader.provider in ("gcp", "oidc"))
-    if not refreshing or "BearerToken" not in configuration.api_key:
-        return
-    checked = time.monotonic()
-    lock = asyncio.Lock()
-
-    async def refresh(config: Any) -> None:
-        nonlocal checked
-        if time.monotonic() - checked < _TOKEN_CHECK_S:
-            return
-        async with lock:
-            if time.monotonic() - checked < _TOKEN_CHECK_S:
-                return
-            try:
-                async with asyncio.timeout(CREDENTIAL_PLUGIN_S):
-                    await loader._load_authentication()
-            except Exception as error:  # a plugin may fail in any way; the request it was for has no answer then
-                raise Unreachable(f"{where}: no fresh token: {_one_line(error)}") from None
-            config.api_key["BearerToken"] = loader.token
-            checked = time.monotonic()
-
-    async def force() -> None:
-        nonlocal checked
-        checked = -_TOKEN_CHECK_S
-        if hasattr(loader, "exec_plugin_expiry"):
-            del loader.exec_plugin_expiry
-
-    configuration.refresh_api_key_hook = refresh
-    configuration.force_refresh = force
 
 
 _SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")

@@ -70,8 +70,7 @@ class Process:
 async def process(server: ApiServer, identity: str) -> AsyncIterator[Process]:
     await server.put(PODS, {"metadata": {"name": identity}})
     async with KubeClient(find_access(server=server.url), jitter_s=0.01) as client:
-        assert client._api is not None
-        client._api.set_default_header("X-Process", identity)
+        (await client._session.ready()).set_default_header("X-Process", identity)
         one = Process(client, identity)
         try:
             yield one
@@ -149,7 +148,7 @@ from autoscaler.kube.lease import Leadership
 
 async def main():
     async with KubeClient(find_access(server=sys.argv[1])) as client:
-        client._api.set_default_header("X-Process", "old")
+        (await client._session.ready()).set_default_header("X-Process", "old")
         lead = Leadership(client, "kube", "ia", "old", lease_s=2, write_s=1.2, renew_s=0.3, look_s=30)
         client.fence = lead.remaining
         async def work():

@@ -23,7 +23,10 @@ def authority(folder: Path, name: str) -> tuple[Path, ssl.SSLContext]:
     """A CA of that name, and a server's context with a certificate of it for 127.0.0.1."""
     ca, ca_key, key, csr, cert = (folder / f"{name}.{end}" for end in ("ca", "ca.key", "key", "csr", "crt"))
     extensions = folder / f"{name}.ext"
-    extensions.write_text("subjectAltName=IP:127.0.0.1\nextendedKeyUsage=serverAuth\nauthorityKeyIdentifier=keyid\n")
+    extensions.write_text(
+        "subjectAltName=IP:127.0.0.1,DNS:api.invalid\nextendedKeyUsage=serverAuth,clientAuth\n"
+        "authorityKeyIdentifier=keyid\n"
+    )
     new = ["openssl", "req", "-newkey", "rsa:2048", "-nodes"]
     for command in (
         [*new, "-x509", "-days", "2", "-subj", f"/CN={name}", "-keyout", ca_key, "-out", ca,
