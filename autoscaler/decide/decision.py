@@ -28,13 +28,13 @@ def decide(
     cases: list[Case] = []
     largest = largest_node(seen)
     zones = {name: node.zone for name, node in seen.ledger.nodes.items() if node.zone}
-    left = memory.free(seen.ledger)
     for subject in seen.subjects:
         case = consider(subject, past.get(subject.view.ref), seen, largest, zones)
         if not case.frozen:
             case.want = want(case, now, seen.brakes_open)
-            memory.wish(case, seen.ledger, left, now, seen.brakes_open)
+            memory.wish(case, seen.ledger, now, seen.brakes_open)
         cases.append(case)
+    memory.share(cases, seen.ledger)
     grants = allocate(cases, seen.ledger)
     plans: dict[WorkloadRef, Plan] = {}
     histories: dict[WorkloadRef, History] = {}

@@ -177,6 +177,26 @@ class Peaks(msgspec.Struct, frozen=True):
     ooms: Mapping[str, float] = {}
     """By pod uid: when an OOM was last answered; and growths that have yet to prove that they helped."""
     proofs: Mapping[str, float] = {}
+    asked: Mapping[str, int] = {}
+    """By pod uid: the limit that has to prove it."""
+    evicted: Mapping[str, float] = {}
+    """By pod uid: when its eviction was first asked for."""
+    spread: int = 0
+    """Replicas asked for because more memory did not help and the pod could not be recreated; and when."""
+    spread_at: float = UNKNOWN
+    before: Mapping[str, int] = {}
+    """By pod uid: the limit before a shrink that is on trial; ``trial_demand``: cores that the load burnt then."""
+    trial_demand: float = 0.0
+    owed: Mapping[str, int] = {}
+    """By pod uid: the limit that an undone shrink is to be put back to, and why it was undone."""
+    owed_why: str = ""
+    barred_until: float = UNKNOWN
+    refused: Mapping[str, int] = {}
+    """By pod uid: the smallest limit that was refused or deferred; when, and the word."""
+    refused_at: Mapping[str, float] = {}
+    refused_why: Mapping[str, str] = {}
+    template: str = ""
+    """The pod template that all this was learned from."""
 
 
 class History(msgspec.Struct, frozen=True):
@@ -203,8 +223,11 @@ _KEPT: Mapping[str, tuple[str, ...]] = {
     "elastic": ("ceiling", "template"),
     "replicas": ("adopted", "start_up", "start_ups", "short_count", "short_need", "short_at", "carried"),
     "sizes": ("learned", "barred_until"),
-    "peaks": ("peak", "peak_at", "oom_at", "oom_floor"),
-}
+    "peaks": (
+        "peak", "peak_at", "oom_at", "oom_floor", "shrunk_at", "canary", "canary_at", "barred_until", "spread",
+        "spread_at", "template",
+    ),
+}  # fmt: skip
 
 
 def compact(history: History) -> dict[str, Any]:

@@ -36,6 +36,7 @@ def scale(case: Case, grant: Grant, now: float) -> tuple[list[Action], list[Reas
     if seen is None or want is None or not spec.enabled or seen.desired == 0:
         return [], [], past
     least, most = bounds(case)
+    least = max(least, min(most, want.replicas or 0))  # what more memory could not help
     if least == most == seen.desired and not past.victim:
         return [], _missing(case, now), past
     owner = replicas.owner(past, seen, float(spec.keep_manual_seconds), now)
@@ -150,7 +151,8 @@ def _out(
     if wished <= seen.desired:
         return [], holds, past
     covered = sum(grant.cpu.values())
-    reason = because(Code.SCALE_OUT, wanted=want.cpu, covered=covered)
+    because_of = want.replicas_reason if wished <= (want.replicas or 0) else None
+    reason = because_of or because(Code.SCALE_OUT, wanted=want.cpu, covered=covered)
     if accelerated.applies(case.stand):
         reason = accelerated.more(case)[1] or reason
     if seen.desired < bounds(case)[0] >= wished:

@@ -22,6 +22,8 @@ class Code(enum.StrEnum):
     OOM = "OutOfMemory"
     MEMORY_GROW = "MemoryNearLimit"
     MEMORY_SHRINK = "MemoryUnused"
+    MEMORY_UNDO = "MemoryShrinkUndone"
+    SPREAD = "MoreMemoryDidNotHelp"
     SHRINK = "DemandFell"
     SETTLE = "Settle"
     NEW_POD = "NewPodLearnedSize"
@@ -84,9 +86,12 @@ TEXTS: Mapping[Code, str] = {
     Code.BREACH: "{misses:share} of requests missed {target:seconds} (allowed {allowed:share})",
     Code.DEMAND: "demand {demand:cores} with head-room needs {wanted:cores}, has {have:cores}",
     Code.STALL: "{in_flight:number} requests in flight and none completed",
-    Code.OOM: "container was OOMKilled at {limit:memory}",
+    Code.OOM: "{pod} was OOMKilled at {limit:memory}",
     Code.MEMORY_GROW: "working set {used:memory} of {limit:memory}, head-room {headroom:share}",
-    Code.MEMORY_SHRINK: "peak {peak:memory} of {limit:memory} for {window:seconds}",
+    Code.MEMORY_SHRINK: "working set peaked at {peak:memory} of {limit:memory}, "
+    "usage with page cache is {usage:memory} ({age:seconds} old)",
+    Code.MEMORY_UNDO: "a memory shrink to {limit:memory} is undone: {why}",
+    Code.SPREAD: "more memory did not help a pod and it could not be recreated: another replica takes part of the load",
     Code.SHRINK: "demand {demand:cores} needs {wanted:cores}, has {have:cores}",
     Code.SETTLE: "sizes settle after the replicas came: {wanted:cores} each",
     Code.NEW_POD: "new pod was born at {have:cores}, learned size is {wanted:cores}",

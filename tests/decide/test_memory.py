@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autoscaler.decide import memory
+from autoscaler.decide.memory_shrink import FRESH, MARGIN
+from autoscaler.decide.memory_size import PROOF
 from autoscaler.model.plan import Evict, Plan, Resize
 from autoscaler.model.reason import Code
 from autoscaler.model.signal import Absent, Cause, Measured, PodSignals
@@ -102,7 +103,7 @@ def test_a_pod_that_crashes_on_is_recreated() -> None:
         plan = tick(clock, working_set=1.0 * GI)
         evicted += [clock.now for action in plan.actions if isinstance(action, Evict) and action.pod.name == "a"]
     assert evicted
-    assert all(later - first >= memory.PROOF for first, later in itertools.pairwise(evicted))
+    assert all(later - first >= PROOF for first, later in itertools.pairwise(evicted))
 
 
 def test_never_is_the_default_and_takes_nothing() -> None:
@@ -118,7 +119,7 @@ def test_a_shrink_goes_step_by_step_one_pod_at_a_time() -> None:
         at = clock.now
         seen += [(at, *one) for one in memory_of(tick(clock, working_set=1.0 * GI))]
     assert seen, "it is allowed"
-    assert all(later[0] - first[0] >= memory.PROOF or later[0] == first[0] for first, later in itertools.pairwise(seen))
+    assert all(later[0] - first[0] >= PROOF or later[0] == first[0] for first, later in itertools.pairwise(seen))
     sizes = {"a": 4 * GI, "b": 4 * GI}
     for _, name, limit in seen:
         assert 0.89 * sizes[name] <= limit < sizes[name]
@@ -178,8 +179,8 @@ def test_no_shrink_ever_goes_below_usage_and_margin(
         for _, wanted in memory_of(clock.tick(signals(pods=seen))):
             assert 512 * MI <= wanted <= 8 * GI
             if wanted < before:
-                assert not absent and age <= memory.FRESH
-                assert wanted >= usage + memory.MARGIN
+                assert not absent and age <= FRESH
+                assert wanted >= usage + MARGIN
     assert clock.now > START
 
 
