@@ -24,7 +24,7 @@ SPREAD_S: Final = 1800.0
 
 def judge(case: Case, peaks: Peaks, resized: frozenset[str], now: float) -> tuple[Peaks, list[Evict]]:
     """Growths that have had their time, and the pod to recreate, one at a time. ``resized``: those changed just now."""
-    proofs, asked, evicted = dict(peaks.proofs), dict(peaks.asked), dict(peaks.evicted)
+    proofs, asked, evicted, ooms = dict(peaks.proofs), dict(peaks.asked), dict(peaks.evicted), dict(peaks.ooms)
     evictions: list[Evict] = []
     for member in members(case):
         pod, uid = member.pod, member.pod.uid
@@ -43,14 +43,16 @@ def judge(case: Case, peaks: Peaks, resized: frozenset[str], now: float) -> tupl
             for kept in (proofs, asked, evicted):
                 kept.pop(uid, None)
             continue
-        if evictions or any(now - at < PROOF for at in evicted.values()):
+        if evictions or any(now - proofs.get(other, at) < PROOF for other, at in evicted.items()):
             continue
         if uid in evicted and (peaks.spread_at == UNKNOWN or now - peaks.spread_at >= SPREAD_S):
             desired = case.view.scale.desired if case.view.scale is not None else 0
             peaks = msgspec.structs.replace(peaks, spread=desired + 1 if desired else 0, spread_at=now)
         evictions.append(Evict(case.ref, pod, because(Code.RECREATE, why=f"{pod.name} {why}")))
-        evicted[uid] = proofs[uid] = now  # once more only after the same time: budget or role may refuse
-    return msgspec.structs.replace(peaks, proofs=proofs, asked=asked, evicted=evicted), evictions
+        # That is the answer to this kill. Once more only after the same time: budget or role may refuse.
+        evicted.setdefault(uid, now)
+        proofs[uid] = ooms[uid] = now
+    return msgspec.structs.replace(peaks, proofs=proofs, asked=asked, evicted=evicted, ooms=ooms), evictions
 
 
 def on_trial(peaks: Peaks, member: Member) -> bool:

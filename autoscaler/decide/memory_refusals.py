@@ -51,12 +51,12 @@ def bounded(peaks: Peaks, member: Member, to: int) -> tuple[int, Reason | None]:
     bound, size = peaks.refused.get(member.pod.uid), limit_of(member)
     if bound is None or to <= size:
         return to, None
-    middle = (size + (bound - size) // 2) // MI * MI
-    if to <= middle:
-        return to, None
     word = peaks.refused_why.get(member.pod.uid) or "not granted in time"
+    middle = (size + (bound - size) // 2) // MI * MI
     if word in refusals.HOPELESS or middle - size < LEAST:
         middle = size
+    if to <= middle:
+        return to, None
     return middle, because(
         Code.REFUSED, wanted=f"memory limit {format_memory(to)} for {member.pod.name}",
         why=f"{format_memory(bound)} was refused on {member.pod.node} ({word})",

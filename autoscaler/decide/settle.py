@@ -11,7 +11,7 @@ from autoscaler.decide.sizes import request_share, resized, unchanged
 from autoscaler.decide.standing import Member
 from autoscaler.model.plan import Action, Grant, Plan, Resize, Revert
 from autoscaler.model.reason import Code, because
-from autoscaler.model.workload import Attempt, ResizeState, Resources
+from autoscaler.model.workload import Attempt, Container, ResizeState, Resources
 
 HOLDING = frozenset(
     {
@@ -46,7 +46,8 @@ def settle(case: Case, grant: Grant, now: float) -> tuple[Plan, History]:
     for member in case.stand.serving:
         size = grant.cpu.get(member.pod.uid, member.size)
         revert = _revert(case, member)
-        if revert is not None and size == member.size:
+        blocked = revert is not None and revert.attempt is not None and revert.attempt.state is ResizeState.ERROR
+        if revert is not None and (size == member.size or blocked):
             reverts.append(revert)
             continue
         learned = max(learned, size)
@@ -98,7 +99,7 @@ def _revert(case: Case, member: Member) -> Revert | None:
     attempt = pod.attempt
     if attempt is None or attempt.reverts is not None:
         return None
-    stuck = attempt.state is ResizeState.ERROR and _shrinks_memory(attempt)
+    stuck = attempt.state is ResizeState.ERROR and (_shrinks_memory(attempt) or _memory_waits(container))
     if not stuck and (attempt.granted or attempt.state not in UNGRANTED):
         return None
     back = container.actual or container.allocated
@@ -118,6 +119,12 @@ def _revert(case: Case, member: Member) -> Revert | None:
     why = pod.resize_pending_message or pod.resize_pending or attempt.message or str(attempt.state)
     reason = because(Code.REVERT, wanted=f"{member.size}m", why=why)
     return Revert(case.ref, pod, container.name, desired, after, reason, attempt)
+
+
+def _memory_waits(container: Container) -> bool:
+    """A smaller limit was asked for that does not run yet, maybe by a resize before the one that is followed now."""
+    asked, runs = container.desired.memory_limit, container.actual.memory_limit if container.actual else None
+    return asked is not None and runs is not None and asked < runs
 
 
 def _shrinks_memory(attempt: Attempt) -> bool:

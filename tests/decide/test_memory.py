@@ -10,13 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from autoscaler.decide.history import compact, restore
 from autoscaler.decide.memory_shrink import FRESH, MARGIN
 from autoscaler.decide.memory_size import PROOF
-from autoscaler.model.plan import Evict, Plan, Resize
+from autoscaler.model.plan import Evict, Plan, Resize, Scale
 from autoscaler.model.reason import Code
 from autoscaler.model.signal import Absent, Cause, Measured, PodSignals
-from autoscaler.model.workload import Pod, Qos
-from tests.decide.world import GI, START, Clock, pod, policy, signals
+from autoscaler.model.workload import Pod, Qos, ScaleView
+from tests.decide.world import GI, START, Clock, ledger, pod, policy, signals
 
 MI = 2**20
 
@@ -194,3 +195,189 @@ def test_a_new_pod_that_starts_slowly_at_the_raised_floor_is_left_to_start() -> 
     limits = {one.containers[0].desired.memory_limit for one in clock.pods}
     assert len(limits) == 1, "it is born with too little, as the others were"
     assert not [action for plan in plans for action in plan.actions if isinstance(action, Evict)]
+
+
+def shrunk(*pods: Pod) -> Clock:
+    """Four GiB for a working set of one: the first pod has just been given less."""
+    clock = Clock(spec(shrink="WhenSafe"), *(pods or (pod("a", memory=4 * GI), pod("b", memory=4 * GI))))
+    for _ in range(40):
+        if memory_of(tick(clock, working_set=1.0 * GI)):
+            break
+    assert sizes(clock) == {"a": -(-int(3.6 * GI) // MI) * MI, "b": 4 * GI}
+    return clock
+
+
+def sizes(clock: Clock) -> dict[str, int]:
+    return {one.name: one.containers[0].desired.memory_limit or 0 for one in clock.pods}
+
+
+def changed(clock: Clock, place: int, **more: Any) -> None:
+    one = clock.pods[place]
+    clock.pods[place] = replace(one, containers=(replace(one.containers[0], **more),))
+
+
+def restarted(clock: Clock) -> None:
+    changed(clock, 0, started_at=clock.now - 1.0, restart_count=1)
+
+
+def oom(clock: Clock) -> None:
+    changed(clock, 0, started_at=clock.now - 1.0, restart_count=1, oom_at=clock.now - 2.0)
+
+
+def missed(clock: Clock) -> None:
+    clock.tick(signals(pods=using(*clock.pods, working_set=1.0 * GI), misses=0.6))
+
+
+@pytest.mark.parametrize("harm", [restarted, oom, missed])
+def test_harm_after_a_canary_shrink_undoes_it_and_bars_the_next(harm: Any) -> None:
+    clock = shrunk()
+    clock.now += 10.0
+    harm(clock)
+    for _ in range(3):
+        tick(clock, working_set=1.0 * GI)
+    assert min(sizes(clock).values()) >= 4 * GI
+    if harm is not oom:
+        said = [one.reason for _, plan in clock.changes for one in plan.actions if isinstance(one, Resize)]
+        (undo,) = [reason for reason in said if reason.code is Code.MEMORY_UNDO]
+        assert "restarted" in undo.text or "objective is missed" in undo.text
+    undone = clock.now
+    held = set()
+    while clock.now < undone + 850.0:
+        plan = tick(clock, working_set=1.0 * GI)
+        assert memory_of(plan) == []
+        held |= {hold.code for hold in plan.holds}
+    assert Code.BARRED in held or harm is oom, "after an OOM the floor is above all this"
+    seen = [memory_of(tick(clock, working_set=1.0 * GI)) for _ in range(60)]
+    assert any(seen) is (harm is not oom), "it is tried again later, but never below what killed"
+
+
+def test_a_breach_that_more_load_brings_does_not_undo_it() -> None:
+    clock = shrunk()
+    clock.now += 10.0
+    clock.tick(signals(40.0, pods=using(*clock.pods, working_set=1.0 * GI), misses=0.6, throttled=0.4))
+    tick(clock, working_set=1.0 * GI)
+    assert sizes(clock)["a"] < 4 * GI
+
+
+@pytest.mark.parametrize("ours", [True, False])
+def test_a_canary_of_an_earlier_process_is_found_again(ours: bool) -> None:
+    clock = shrunk()
+    if ours:
+        clock.pods[0] = replace(clock.pods[0], resized_by="inference-autoscaler", resized_at=clock.now - 5.0)
+    began = clock.now
+    clock.history = {}
+    tick(clock, working_set=1.0 * GI)
+    if ours:
+        restarted(clock)
+        for _ in range(3):
+            tick(clock, working_set=1.0 * GI)
+        assert sizes(clock) == {"a": 4 * GI, "b": 4 * GI}
+        return
+    while clock.now < began + PROOF:
+        assert memory_of(tick(clock, working_set=1.0 * GI)) == [], "it stands on trial first"
+    for _ in range(4):
+        tick(clock, working_set=1.0 * GI)
+    first = sizes(clock)["a"]
+    assert sizes(clock) == {"a": first, "b": first}, "its peer follows it before it goes on"
+
+
+def test_what_is_learned_over_a_restart_knows_the_canary_and_the_bar() -> None:
+    clock = shrunk()
+    kept = restore(compact(clock.history[clock.policy.ref])).peaks
+    assert kept.canary == "uid-a"
+    assert kept.shrunk_at == pytest.approx(clock.now - clock.every)
+    clock.history = {clock.policy.ref: restore(compact(clock.history[clock.policy.ref]))}
+    tick(clock, working_set=1.0 * GI)
+    restarted(clock)
+    tick(clock, working_set=1.0 * GI)
+    tick(clock, working_set=1.0 * GI)
+    assert min(sizes(clock).values()) == 4 * GI
+    assert restore(compact(clock.history[clock.policy.ref])).peaks.barred_until > clock.now + 850.0
+
+
+def test_a_second_kill_soon_after_the_growth_recreates_and_then_spreads_instead_of_growing_on() -> None:
+    more = {"horizontal": {"minReplicas": 2, "maxReplicas": 4}}
+    bounds = {"cpu": {"min": "100m", "max": "8"}, "memory": {"min": "512Mi", "max": "64Gi"}}
+    clock = Clock(policy(vertical=bounds, **more), pod("a", memory=2 * GI), pod("b", memory=2 * GI))
+    tick(clock, working_set=1.0 * GI)
+    killed(clock, 0, clock.now - 1.0)
+    tick(clock, working_set=1.0 * GI)
+    grown = sizes(clock)["a"]
+    assert grown > 2 * GI
+    evicted = []
+    for step in range(60):
+        if step % 4 == 0:  # a kill each twenty seconds, whatever it gets
+            killed(clock, 0, clock.now - 1.0)
+        plan = tick(clock, working_set=1.0 * GI)
+        evicted += [(clock.now, one) for one in plan.actions if isinstance(one, Evict)]
+    assert sizes(clock)["a"] == grown, "no growth without end"
+    assert "was OOMKilled again" in evicted[0][1].reason.text
+    assert all(later - first >= PROOF for (first, _), (later, _) in itertools.pairwise(evicted))
+    assert clock.replicas == 3, "where it can't be recreated one more takes part of the load, once"
+    scaled = [one for _, plan in clock.changes for one in plan.actions if isinstance(one, Scale)]
+    assert [one.reason.code for one in scaled] == [Code.SPREAD]
+
+
+def test_a_pod_that_was_helped_grows_at_a_later_kill_again() -> None:
+    clock = Clock(spec(), pod("a", memory=2 * GI))
+    tick(clock, working_set=1.0 * GI)
+    for at in (1.0, 2.0):
+        before = sizes(clock)["a"]
+        killed(clock, 0, clock.now - at)
+        for _ in range(40):
+            plan = tick(clock, working_set=1.0 * GI)
+            assert not [one for one in plan.actions if isinstance(one, Evict)]
+        assert sizes(clock)["a"] > before
+
+
+def test_growth_that_was_not_granted_has_nothing_to_prove() -> None:
+    clock = Clock(spec(), pod("a", memory=2 * GI), room=ledger(committed_memory={"n1": 64 * GI}))
+    one = clock.pods[0]
+    crashing = replace(one.containers[0], running=False, oom_at=clock.now - 1.0, waiting_reason="CrashLoopBackOff")
+    clock.pods.append(replace(pod("b", memory=2 * GI, ready=False), containers=(crashing,)))
+    for _ in range(40):
+        plan = tick(clock, working_set=1.0 * GI)
+        assert not memory_of(plan) and not [one for one in plan.actions if isinstance(one, Evict)]
+    assert Code.NODE_FULL in {hold.code for hold in plan.holds}
+
+
+@pytest.mark.parametrize(("shrink", "used", "code"), [
+    ("WhenSafe", 3.2, Code.MEMORY_UNSAFE), ("WhenSafe", 1.0, None), ("Never", 1.0, Code.HELD),
+])  # fmt: skip
+def test_a_maximum_lowered_below_the_limit_is_gone_to_as_far_as_it_is_safe(
+    shrink: str, used: float, code: Code | None
+) -> None:
+    clock = Clock(spec(shrink=shrink, max="2Gi"), pod("a", memory=4 * GI))
+    held = []
+    for _ in range(400):
+        held += [hold for hold in tick(clock, working_set=used * GI).holds if hold.code is code]
+    if code is None:
+        assert 1.2 * GI <= sizes(clock)["a"] <= 2 * GI
+        return
+    assert sizes(clock)["a"] >= (used * GI + MARGIN if shrink == "WhenSafe" else 4 * GI)
+    assert held
+    if code is Code.MEMORY_UNSAFE:
+        assert held[-1].numbers["wanted"] == 2 * GI
+        assert held[-1].numbers["usage"] == used * GI
+    else:
+        assert "memory.shrink is Never" in held[-1].text
+
+
+def test_another_template_learns_anew() -> None:
+    clock = Clock(spec(), pod(memory=4 * GI))
+    tick(clock, working_set=3.0 * GI)
+    assert clock.history[clock.policy.ref].peaks.peak == 3.0 * GI
+    for _ in range(3):
+        clock.tick(
+            signals(pods=using(*clock.pods, working_set=1.0 * GI)), scale=ScaleView(1, 1, "8", template_hash="t2")
+        )
+    assert clock.history[clock.policy.ref].peaks.peak == 1.0 * GI
+
+
+def test_a_new_pod_gets_what_its_peers_were_seen_to_need() -> None:
+    clock = Clock(spec(), pod("a", memory=4 * GI))
+    tick(clock, working_set=3.0 * GI)
+    clock.pods.append(pod("c", memory=2 * GI, ready=False, created_at=clock.now))
+    clock.replicas = 2
+    clock.tick(signals(pods=using(clock.pods[0], working_set=3.0 * GI)))
+    assert sizes(clock)["c"] >= 3.6 * GI
