@@ -57,6 +57,8 @@ class Api:
                 return found, None
             target = target_of(call, self.plane.registry)
             self.users.check(call.user, target, chosen_name(call.query))
+            if not target.kind.served:
+                raise no_such_path()
             return self._dispatch(call, target), target
         except Refused as refusal:
             return Answer.refused(refusal), target

@@ -42,7 +42,7 @@ def answer(call: Call, registry: Registry, version: Version) -> Answer | None:
         return Answer(200, {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
     if parts[0] == "api" and len(parts) == 2:
         return _resources(registry, "", parts[1])
-    if parts[0] == "apis":
+    if parts[0] == "apis" and len(parts) <= 3:
         versions = registry.groups().get(parts[1])
         if versions is None or (len(parts) > 2 and parts[2] not in versions):
             return Answer(404, b"404 page not found\n", content_type="text/plain; charset=utf-8")

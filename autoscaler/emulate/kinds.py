@@ -32,6 +32,10 @@ class Kind:
         return f"{self.group}/{self.version}" if self.group else self.version
 
     @property
+    def served(self) -> bool:
+        return bool(self.kind)
+
+    @property
     def singular(self) -> str:
         return self.kind.lower()
 

@@ -68,7 +68,9 @@ def truthy(value: str | None) -> bool:
 
 
 def target_of(call: Call, registry: Registry) -> Target:
-    """Raises Refused (404) for a path no kind is served at."""
+    """Raises Refused (404) for a path that is none of a resource. One that isn't served has no kind: its verb has to
+    be allowed before it is said that it isn't there.
+    """
     parts = [part for part in call.path.split("/") if part]
     if parts[:1] == ["api"] and len(parts) >= 3:
         group, version, rest = "", parts[1], parts[2:]
@@ -83,12 +85,12 @@ def target_of(call: Call, registry: Registry) -> Target:
     if kind is None:
         if f"{group}/{rest[0]}" in _NOT_PLAYED:
             raise not_covered(f"{rest[0]} of {group or 'core'}")
-        raise no_such_path()
+        kind = Kind(group, version, "", rest[0], namespaced=namespace is not None)
     name = rest[1] if len(rest) > 1 else ""
     subresource = rest[2] if len(rest) > 2 else ""
-    if (namespace is not None) != kind.namespaced and (name or namespace is not None):
+    if kind.served and (namespace is not None) != kind.namespaced and (name or namespace is not None):
         raise no_such_path()
-    if subresource and subresource not in kind.subresources:
+    if kind.served and subresource and subresource not in kind.subresources:
         if f"{kind.plural}/{subresource}" in _NOT_PLAYED:
             raise not_covered(f"{kind.plural}/{subresource}")
         raise no_such_path()

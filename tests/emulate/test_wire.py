@@ -315,3 +315,20 @@ async def test_what_is_not_played_says_501(asked: Ask) -> None:
             "PATCH", f"{base}/resize", {"spec": {"resources": {"requests": {"cpu": "1"}}}}, content_type=STRATEGIC
         )
         assert ask.status == 501
+
+
+async def test_a_resource_that_is_not_served_is_forbidden_first_and_missing_then(asked: Ask) -> None:
+    async with EmulatedCluster(small()) as cluster:
+        path = "/apis/keda.sh/v1alpha1/namespaces/serving/scaledobjects"
+        cluster.add_user("blind", token="blind", rules=[])
+        cluster.add_user("seer", token="seer", rules=[Rule(("keda.sh",), ("scaledobjects",), ("list",))])
+        ask = asked(cluster)
+        refused = await ask("GET", path, token="blind")
+        assert (ask.status, refused["message"]) == (
+            403,
+            'scaledobjects.keda.sh is forbidden: User "blind" cannot list resource "scaledobjects" in API group '
+            '"keda.sh" in the namespace "serving"',
+        )
+        await ask("GET", path, token="seer")
+        assert ask.status == 404
+        assert [entry.code for entry in cluster.audit.of("list", "scaledobjects")] == [403, 404]

@@ -29,6 +29,20 @@ MARK: Right = ("patch", "", "pods")
 """Only a scale-in marks pods: those that are to go first."""
 KINDS = {"resnet": "Deployment", "bert": "StatefulSet", "whisper": "ReplicaSet"}
 EVERY_SOURCE = POLICY.replace(", sources: [scrape]", "")
+NEIGHBOURS = tuple(
+    {
+        "metadata": {"name": f"{plural}.{group}"},
+        "spec": {
+            "group": group, "scope": "Namespaced", "names": {"kind": kind, "plural": plural},
+            "versions": [{"name": version, "served": True, "storage": True}],
+        },
+    }
+    for group, version, kind, plural in (
+        ("autoscaling.k8s.io", "v1", "VerticalPodAutoscaler", "verticalpodautoscalers"),
+        ("keda.sh", "v1alpha1", "ScaledObject", "scaledobjects"),
+    )
+)  # fmt: skip
+"""Other autoscalers' definitions, as where they are installed."""
 OTHER = POLICY.replace("name: resnet", "name: unrelated")
 
 
@@ -104,7 +118,7 @@ async def a_working_life(stage: Stage) -> None:
 async def test_the_cluster_roles_are_enough_and_nothing_in_them_is_spare(tmp_path: Path) -> None:
     async with staged(
         three_kinds(), tmp_path, policy=OTHER, token=TOKEN, rules=role_rules("cluster"), spaces=(OWN,),
-        resources=True, leader={"elect": True, "namespace": OWN}, interval=5.0,
+        definitions=NEIGHBOURS, resources=True, leader={"elect": True, "namespace": OWN}, interval=5.0,
     ) as stage:  # fmt: skip
         await a_working_life(stage)
         assert denied(stage.cluster) == KUBELET, "only by the component that has to be chosen"
@@ -128,7 +142,7 @@ def test_the_kubelets_own_figures_take_a_right_that_has_to_be_chosen() -> None:
 async def test_the_dry_run_works_with_roles_that_cant_write_and_writes_nothing(tmp_path: Path) -> None:
     async with staged(
         cluster_spec(80.0), tmp_path, policy=EVERY_SOURCE, token=TOKEN, rules=role_rules("dry-run"), spaces=(OWN,),
-        resources=True, dry_run=True, leader={"namespace": OWN},
+        definitions=NEIGHBOURS, resources=True, dry_run=True, leader={"namespace": OWN},
     ) as stage:  # fmt: skip
         await asyncio.sleep(40)
         assert any(tick.sent for tick in stage.ticks), "it says what it would do"

@@ -14,6 +14,7 @@ from autoscaler import settings as tree
 from autoscaler.daemon import Daemon
 from autoscaler.emulate.authorize import Rule
 from autoscaler.emulate.cluster import ClusterSpec, EmulatedCluster, LoadSpec, NodeSpec, ServiceSpec, WorkloadSpec
+from autoscaler.emulate.kinds import CUSTOM_RESOURCE_DEFINITION
 from autoscaler.loop import Tick
 from autoscaler.observe import policy_files
 from autoscaler.observe.policy_files import Policies
@@ -95,7 +96,7 @@ def _cores(text: str) -> float:
 @asynccontextmanager
 async def staged(
     spec: ClusterSpec, tmp_path: Path, *, policy: str = POLICY, token: str | None = None, rules: Sequence[Rule] = (),
-    spaces: Sequence[str] = (), **settings: Any,
+    spaces: Sequence[str] = (), definitions: Sequence[dict[str, Any]] = (), **settings: Any,
 ) -> AsyncIterator[Stage]:  # fmt: skip
     """The cluster is settled and the daemon ticks every second; both end with the block."""
     file = tmp_path / "policy.yaml"
@@ -103,6 +104,8 @@ async def staged(
     async with EmulatedCluster(spec) as cluster:
         for name in spaces:
             cluster.plane.add_namespace(name)
+        for definition in definitions:
+            cluster.plane.create_object(CUSTOM_RESOURCE_DEFINITION, definition)
         if token and rules:
             cluster.add_user(token, token=token, rules=rules)
         await cluster.settled()
