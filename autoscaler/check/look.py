@@ -43,9 +43,10 @@ async def look(settings: Settings, policies: Policies, asked: Asked) -> tuple[Fi
         found: list[Finding] = []
         seen, obeyed = await _see(parts, settings, policies, asked.looks, found)
         found = [*server.of_server(version, resize, obeyed.policies), *await _rights(parts, settings, obeyed), *found]
-        for subject in seen.subjects:
+        pages = await asyncio.gather(*(metrics.of_page(subject) for subject in seen.subjects))
+        for subject, page in zip(seen.subjects, pages, strict=True):
             found += workloads.of_workload(subject, seen.ledger)
-            found += metrics.of_metrics(subject)
+            found += [*metrics.of_metrics(subject), *page]
             if asked.probe:
                 found += await probe.probe(parts.client, (subject,))
         if not obeyed.policies:

@@ -1,4 +1,5 @@
-"""Whether what the objective needs is measured: there, fresh, complete, with a bucket at the target. Pure."""
+"""Whether what the objective needs is measured: there, fresh, complete, with a bucket at the target; and which preset
+fits what a pod's page shows."""
 
 from __future__ import annotations
 
@@ -10,6 +11,9 @@ from autoscaler.model.policy import Policy
 from autoscaler.model.quantity import format_duration
 from autoscaler.model.seen import Subject
 from autoscaler.model.signal import Absent, Cause, Measured, Reading
+from autoscaler.observe import presets
+from autoscaler.observe.names import SignalNames, resolve
+from autoscaler.observe.scrape import ScrapeLimits, names_on_page
 
 REMEDIES: Final[Mapping[Cause, str]] = {
     Cause.NOT_CONFIGURED: "name it under spec.signals, or the server's preset (autoscaler presets)",
@@ -49,6 +53,50 @@ def of_metrics(subject: Subject) -> Iterator[Finding]:
     yield from _useful(about, "throttled periods", signals.throttled, "throttling shows only as CPU use")
     if policy.spec.vertical.memory.max is not None:
         yield from _useful(about, "working set", signals.working_set, "memory grows only after an OOM")
+
+
+async def of_page(subject: Subject, limits: ScrapeLimits | None = None) -> tuple[Finding, ...]:
+    """What one pod's page shows, held against the policy's names: the preset that fits, where that is another one."""
+    view, spec, about = subject.view, subject.policy.spec, str(subject.view.ref)
+    pod = next((one for one in view.pods if one.active and one.phase == "Running" and one.ip), None)
+    if view.hold or pod is None or spec.objective.latency is None:
+        return ()
+    try:
+        names = resolve(subject.policy)
+    except ValueError as wrong_name:
+        return (wrong(about, "preset", str(wrong_name), "autoscaler presets lists them"),)
+    shown = await names_on_page(pod, names, limits)
+    if isinstance(shown, Absent):
+        if spec.signals.preset is None and not names.requests and not names.queries.requests:
+            text = f"no preset is named, and the page of {pod.name} can't be read ({shown.told})"
+            return (warn(about, "preset", text, "annotate the pods with prometheus.io/port, or name signals.preset"),)
+        return ()
+    return tuple(_fits(about, pod.name, shown, subject.policy, names))
+
+
+def _fits(about: str, pod: str, shown: set[str], policy: Policy, names: SignalNames) -> Iterator[Finding]:
+    preset, best = policy.spec.signals.preset, presets.propose_from(shown)
+    shape = names.histogram or names.summary
+    if shape is not None and shape.metric in shown:
+        if preset is not None:
+            yield fine(about, "preset", f"{pod} shows what preset {preset} reads")
+        return
+    if best is not None and best != preset:
+        have = f"not {shape.metric}" if shape is not None else "no preset is named" if preset is None else "another"
+        text = f"{pod} shows the metrics of {presets.get(best).title}, {have}"
+        yield warn(about, "preset", text, f"set signals.preset: {best}")
+        return
+    if best is not None:
+        text = f"{pod} is {presets.get(best).title} and shows no latency of whole requests"
+        yield warn(about, "preset", text, presets.get(best).remarks or "name one under signals.latency")
+        return
+    if any(name.endswith("_bucket") for name in shown):
+        found = sorted(name.removesuffix("_bucket") for name in shown if name.endswith("_bucket"))
+        text = f"no preset fits the page of {pod}; its histograms are {', '.join(found[:4])}"
+        yield warn(about, "preset", text, "name one under signals.latency.histogram")
+    elif shape is not None or not names.queries.misses:
+        text = f"no preset fits the page of {pod}, and it has no histogram with buckets"
+        yield warn(about, "preset", text, "let the server expose a classic histogram of its requests, or use a mesh's")
 
 
 def _needed(about: str, what: str, reading: Reading, policy: Policy, *, alone: bool) -> Finding:

@@ -180,12 +180,12 @@ def _blocks(out: Demand, signals: Signals, policy: Policy, max_age: float) -> No
         if isinstance(reading, Absent):
             if reading.cause is Cause.NO_TRAFFIC:
                 continue
-            out.blocks.append(because(Code.NO_SIGNAL, signal=name, why=reading.detail or str(reading.cause)))
+            out.blocks.append(because(Code.NO_SIGNAL, signal=name, why=reading.told))
         elif reading.age_s > max_age:
             out.blocks.append(because(Code.STALE, signal=name, age=reading.age_s, limit=max_age))
         elif reading.coverage < 0.999:
             out.blocks.append(
-                because(Code.NO_SIGNAL, signal=name, why=f"only {reading.coverage:.0%} of the pods answered")
+                because(Code.NO_SIGNAL, signal=name, why=f"Partial: known for {reading.coverage:.0%} of the pods")
             )
     if out.in_flight and isinstance(signals.requests, Absent) and signals.requests.cause is Cause.NO_TRAFFIC:
         out.blocks.append(because(Code.NO_SIGNAL, signal="requests", why="in flight without a rate"))

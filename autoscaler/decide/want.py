@@ -11,7 +11,7 @@ from autoscaler.decide.history import UNKNOWN
 from autoscaler.decide.sizes import in_steps
 from autoscaler.model.plan import Want
 from autoscaler.model.reason import Code, Reason, because
-from autoscaler.model.signal import Absent, Cause
+from autoscaler.model.signal import Absent, Cause, Measured
 
 CALM = 120.0
 """Seconds in which a shrink that wins little must not have been needed: what is soon taken back costs two resizes."""
@@ -248,7 +248,11 @@ def _steady(case: Case) -> Reason:
         reading = case.view.signals.misses
         if isinstance(reading, Absent) and reading.cause is Cause.NO_TRAFFIC:
             return because(Code.IDLE, have=have)
-        why = reading.detail or str(reading.cause) if isinstance(reading, Absent) else "stale"
+        why = reading.told if isinstance(reading, Absent) else str(Cause.STALE)
+        return because(Code.UNMEASURED, why=why, have=have, demand=burned)
+    known = case.view.signals.misses
+    if isinstance(known, Measured) and known.coverage < 0.999 and demand.misses <= demand.allowed:
+        why = f"Partial: known for {known.coverage:.0%} of the pods, {demand.misses:.3g} of theirs missed"
         return because(Code.UNMEASURED, why=why, have=have, demand=burned)
     code = Code.STEADY if demand.misses <= demand.allowed else Code.STILL_MISSING
     return because(code, misses=demand.misses, allowed=demand.allowed, have=have, demand=burned)

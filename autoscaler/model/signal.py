@@ -58,6 +58,11 @@ class Absent:
     detail: str = ""
     source: str = ""
 
+    @property
+    def told(self) -> str:
+        """The cause's word first, so that two causes at one place are told apart: ``NaN: requests_total``."""
+        return f"{self.cause}: {self.detail}" if self.detail else str(self.cause)
+
 
 Reading = Measured | Absent
 NOT_CONFIGURED = Absent(Cause.NOT_CONFIGURED)

@@ -139,6 +139,8 @@ class SignalNames:
 
     ``busy_s``: a counter of seconds spent in requests, where the server has no histogram (its growth divided by that of
     the requests is the mean latency). ``requests_include_failures``: whether ``requests`` has counted failed ones too.
+    ``port``, ``path``, ``scheme``: where the policy says the page is, before the pod's ``prometheus.io/*`` annotations;
+    ``usual_port``, ``usual_path``: where this server's page is when nobody says, after them.
     """
 
     histogram: Histogram | None = None
@@ -155,6 +157,8 @@ class SignalNames:
     port: int | None = None
     path: str | None = None
     scheme: str | None = None
+    usual_port: int | None = None
+    usual_path: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +243,7 @@ def _build(signals: SignalsSpec) -> SignalNames:
     return replace(
         names,
         queries=queries,
-        port=scrape.port or names.port,
-        path=scrape.path or names.path,
-        scheme=scrape.scheme or names.scheme,
+        port=scrape.port,
+        path=scrape.path,
+        scheme=scrape.scheme,
     )

@@ -120,3 +120,14 @@ async def test_a_probe_meets_the_webhook() -> None:
         )
         cluster.faults.troubles.append(Trouble("PATCH .*/resize", code=403, body=body, content_type="application/json"))
         said(await check(cluster, probe=True), Level.PROBLEM, "sizes are frozen", "webhook")
+
+
+async def test_another_preset_is_proposed_from_what_a_pods_page_shows() -> None:
+    service = ServiceSpec(work=0.02, startup=0.5, startup_cpu=1.0)
+    async with EmulatedCluster(spec(service=service, load=LoadSpec(steps=[(0.0, 10.0)]))) as cluster:
+        await cluster.settled()
+        settings, _ = tree.load(None, {}, server=cluster.url, interval=1.0)
+        for signals in ({"preset": "triton", "sources": ["scrape"]}, {"sources": ["scrape"]}):
+            policies = Policies((policy(signals=signals, horizontal={"maxReplicas": 4}),))
+            found = await look(settings, policies, Asked(looks=3))
+            said(found, Level.WARNING, "A server instrumented by hand", "set signals.preset: generic")

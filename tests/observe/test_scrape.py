@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from autoscaler.model.signal import Absent, Cause, Measured
-from autoscaler.observe.scrape import ScrapeSource
-from tests.observe.served import Server, pages, pod, watched
+from autoscaler.observe.names import resolve
+from autoscaler.observe.scrape import ScrapeSource, page_url
+from tests.observe.served import Server, pages, pod, policy, watched
 
 
 class Clock:
@@ -76,3 +77,39 @@ async def test_fast_refusals_are_misses_and_a_full_top_bucket_is_all_of_them() -
     assert isinstance(shed, Measured) and shed.value == pytest.approx(0.9)
     assert isinstance(full.misses, Measured) and full.misses.value == 1.0
     assert isinstance(full.latency, Measured) and full.latency.value == 2.5 and "at least" in full.latency.note
+
+
+@pytest.mark.parametrize(
+    ("signals", "notes", "url"),
+    [
+        ({"preset": "triton"}, {}, "http://10.0.0.7:8002/metrics"),
+        ({"preset": "envoy"}, {}, "http://10.0.0.7:9901/stats/prometheus"),
+        ({"preset": "envoy"}, {"port": "15090"}, "http://10.0.0.7:15090/stats/prometheus"),
+        ({"preset": "triton"}, {"port": "9100", "path": "/own", "scheme": "https"}, "https://10.0.0.7:9100/own"),
+        ({"preset": "triton", "scrape": {"port": 7000}}, {"port": "9100", "path": "own"}, "http://10.0.0.7:7000/own"),
+        ({"preset": "triton", "scrape": {"path": "/x"}}, {"port": "9100", "path": "own"}, "http://10.0.0.7:9100/x"),
+        ({}, {}, "http://10.0.0.7:8000/metrics"),
+        ({"preset": "triton", "scrape": {"port": 7000}}, {"scrape": "false"}, "http://10.0.0.7:7000/metrics"),
+    ],
+)
+def test_the_policy_beats_the_annotation_which_beats_the_preset(
+    signals: dict[str, object], notes: dict[str, str], url: str
+) -> None:
+    annotated = pod("one", ip="10.0.0.7", annotations={f"prometheus.io/{key}": value for key, value in notes.items()})
+    assert page_url(annotated, resolve(policy(signals=signals))) == url
+
+
+@pytest.mark.parametrize(
+    ("notes", "said"),
+    [
+        ({"scrape": "false"}, "scrape: false"),
+        ({"port": "http"}, "'http', not a number"),
+        ({"port": "²"}, "not a number"),
+        ({"port": "70000"}, "port 70000"),
+        ({"scheme": "file"}, "file"),
+    ],
+)
+def test_an_annotation_that_leads_nowhere_says_so(notes: dict[str, str], said: str) -> None:
+    annotated = pod("one", annotations={f"prometheus.io/{key}": value for key, value in notes.items()})
+    found = page_url(annotated, resolve(policy(signals={"preset": "triton"})))
+    assert isinstance(found, Absent) and found.cause is Cause.NOT_CONFIGURED and said in found.detail

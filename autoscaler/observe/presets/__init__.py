@@ -9,7 +9,7 @@ import difflib
 import functools
 import importlib
 import pkgutil
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from autoscaler.observe.exposition import family_names
 from autoscaler.observe.names import Preset, UnknownPreset
@@ -34,12 +34,16 @@ def get(name: str) -> Preset:
 
 
 def propose(page: str | bytes) -> str | None:
-    """The preset whose marks this page shows most completely; None where no preset's first mark is there.
+    """The preset whose marks this page shows most completely; None where no preset's first mark is there."""
+    return propose_from(family_names(page))
+
+
+def propose_from(shown: Collection[str]) -> str | None:
+    """The same from the names that a page shows.
 
     A page can show several servers at once (a proxy merges its own with the server's): the preset with the larger
     share of its marks wins, and of two with the same share the one with more marks.
     """
-    shown = family_names(page)
     best: tuple[float, int, str] | None = None
     for preset in every().values():
         seen = sum(mark in shown for mark in preset.marks)

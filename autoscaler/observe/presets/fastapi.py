@@ -11,7 +11,7 @@ PRESET = Preset(
         requests=(Selector("http_requests_total"),),
         failures=(Selector("http_requests_total", where(status="=~5..|429")),),
         in_flight=(Selector("http_requests_inprogress", optional=True),),
-        port=8000,
+        usual_port=8000,
     ),
     marks=("http_request_duration_highr_seconds", "http_requests_total", "http_request_duration_seconds"),
     remarks="Status codes are grouped (4xx) by default: a 429 is told from other client errors only with "

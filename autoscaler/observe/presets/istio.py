@@ -17,8 +17,8 @@ PRESET = Preset(
         failures=(Selector("istio_requests_total", where(reporter="destination", response_code="=~5..|429|0")),),
         process_cpu=(),
         process_memory=(),
-        port=15020,
-        path="/stats/prometheus",
+        usual_port=15020,
+        usual_path="/stats/prometheus",
     ),
     marks=("istio_requests_total", "istio_request_duration_milliseconds"),
     remarks="Response code 0 (the connection broke before an answer) counts as failed. gRPC failures answer 200: "

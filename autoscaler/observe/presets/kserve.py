@@ -19,7 +19,7 @@ PRESET = Preset(
         in_flight=(Selector("kn_serving_queue_depth", optional=True),),
         process_cpu=(),
         process_memory=(),
-        port=9091,
+        usual_port=9091,
     ),
     marks=("kn_serving_invocation_duration_seconds", "kn_serving_queue_depth", "http_server_request_duration_seconds"),
     container="kserve-container",

@@ -15,7 +15,7 @@ PRESET = Preset(
         in_flight=(Selector("revision_queue_depth", optional=True),),
         process_cpu=(),
         process_memory=(),
-        port=9091,
+        usual_port=9091,
     ),
     marks=("revision_request_latencies", "revision_request_count", "revision_queue_depth"),
     container="kserve-container",

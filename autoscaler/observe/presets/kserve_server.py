@@ -10,7 +10,7 @@ PRESET = Preset(
         histogram=Histogram("request_predict_seconds", covers=Covers.SUCCESSES),
         requests=(Selector("request_predict_seconds_count"),),
         requests_include_failures=False,
-        port=8080,
+        usual_port=8080,
     ),
     marks=("request_predict_seconds", "request_preprocess_seconds", "request_postprocess_seconds"),
     container="kserve-container",

@@ -13,7 +13,7 @@ PRESET = Preset(
         requests=(Selector("starlette_requests_total"),),
         failures=(Selector("starlette_requests_total", where(status_code="=~5..|429")),),
         in_flight=(Selector("starlette_requests_in_progress", optional=True),),
-        port=8000,
+        usual_port=8000,
     ),
     marks=("starlette_request_duration_seconds", "starlette_requests_total", "starlette_requests_in_progress"),
     remarks="Skip /metrics and probes (skip_paths), or they count as fast requests.",

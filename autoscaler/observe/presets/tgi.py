@@ -12,7 +12,7 @@ PRESET = Preset(
         requests_include_failures=False,
         failures=(Selector("tgi_request_failure"),),
         in_flight=(Selector("tgi_queue_size"), Selector("tgi_batch_current_size")),
-        port=80,
+        usual_port=80,
     ),
     marks=("tgi_request_duration", "tgi_request_success", "tgi_queue_size"),
     remarks="Fast refusals (overloaded) are in tgi_request_failure.",

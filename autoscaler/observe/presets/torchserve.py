@@ -10,7 +10,7 @@ PRESET = Preset(
         busy_s=(Selector("ts_inference_latency_microseconds", scale=1e-6),),
         requests=(Selector("ts_inference_requests_total"),),
         failures=(Selector("Requests5XX"),),
-        port=8082,
+        usual_port=8082,
     ),
     marks=("ts_inference_requests_total", "ts_inference_latency_microseconds", "ts_queue_latency_microseconds"),
     container="torchserve",

@@ -13,7 +13,7 @@ PRESET = Preset(
         requests_include_failures=False,
         failures=(Selector("nv_inference_request_failure"),),
         in_flight=(Selector("nv_inference_pending_request_count", optional=True),),
-        port=8002,
+        usual_port=8002,
     ),
     marks=("nv_inference_request_success", "nv_inference_request_failure", "nv_inference_request_duration_us"),
     container="triton",

@@ -11,7 +11,7 @@ PRESET = Preset(
         requests=(Selector("vllm:request_success_total"),),
         failures=(Selector("vllm:request_success_total", where(finished_reason="=~abort|error")),),
         in_flight=(Selector("vllm:num_requests_running"), Selector("vllm:num_requests_waiting")),
-        port=8000,
+        usual_port=8000,
     ),
     marks=("vllm:num_requests_running", "vllm:num_requests_waiting", "vllm:e2e_request_latency_seconds"),
     container="vllm",
