@@ -142,7 +142,8 @@ def _grown(case: Case, member: Member, size: int, most: int, peaks: Peaks, now: 
             return to, because(Code.OOM, pod=member.pod.name, limit=size)
         return size, _at_most(peaks, used or size, size, f"{member.pod.name} was OOMKilled: ")
     if size < min(most, peaks.oom_floor):
-        return max(owed, min(most, peaks.oom_floor)), because(Code.OOM, pod="a pod like this", limit=size)
+        floor = min(most, peaks.oom_floor)
+        return max(owed, floor), because(Code.OOM, pod="a pod like it", limit=f"less than {format_memory(floor)}")
     if size < owed:
         return owed, because(Code.MEMORY_UNDO, limit=size, why=peaks.owed_why)
     headroom = case.policy.spec.vertical.memory.headroom

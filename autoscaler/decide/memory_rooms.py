@@ -62,7 +62,7 @@ class Rooms:
         return allowed, reason
 
     def _caps(self, case: Case, member: Member, to: int) -> list[tuple[int, Reason]]:
-        size, node, namespace = limit_of(member), member.pod.node, case.ref.namespace
+        size, pod, namespace = limit_of(member), member.pod, case.ref.namespace
         found: list[tuple[int, Reason]] = []
         limits = self._limits.get(namespace)
         if limits is not None and limits.memory_max is not None:
@@ -72,9 +72,11 @@ class Rooms:
             most = limits.pod_memory_max - others
             found.append((most, _said(Code.LIMIT_RANGE, to, most)))
         more = _request(member, to) - _request(member, size)
-        room = self.nodes.get(node)
+        room = self.nodes.get(pod.node)
         if room is not None and more > 0:
-            reason = because(Code.NODE_FULL, wanted=f"{_amount(more)} more", free=_amount(room), node=node)
+            reason = because(
+                Code.NODE_FULL, wanted=f"{pod.name}: {_amount(more)} more memory", free=_amount(room), node=pod.node
+            )
             found.append((_most(member, room), reason))
         for (space, name, key), left in self._quotas.items():
             if space != namespace:
@@ -82,14 +84,20 @@ class Rooms:
             asked, most = (more, _most(member, left)) if key in REQUESTS else (to - size, size + max(0, left))
             if asked > 0:
                 reason = because(
-                    Code.QUOTA, wanted=f"{_amount(asked)} more", free=_amount(left), quota=f"{name} ({key})"
+                    Code.QUOTA,
+                    wanted=f"{pod.name}: {_amount(asked)} more memory",
+                    free=_amount(left),
+                    quota=f"{name} ({key})",
                 )
                 found.append((most, reason))
         budget = self._budget_of.get(case.ref)
         if budget is not None:
             left = max(0, self._budgets[budget])
             reason = because(
-                Code.BUDGET, wanted=f"{_amount(to - size)} more", granted=_amount(left), budget=str(budget)
+                Code.BUDGET,
+                wanted=f"{pod.name}: {_amount(to - size)} more memory",
+                granted=_amount(left),
+                budget=str(budget),
             )
             found.append((size + left, reason))
         return found

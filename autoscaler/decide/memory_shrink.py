@@ -211,10 +211,16 @@ def _held(case: Case, peaks: Peaks, now: float, brakes_open: bool) -> Reason | N
     if brakes_open:
         return because(Code.BREAKER, bad=0, total=0)
     if peaks.shrunk_at != UNKNOWN and now - peaks.shrunk_at < PROOF:
-        return because(Code.HELD, why=f"less memory is on trial for {peaks.shrunk_at + PROOF - now:.0f}s more")
+        left = peaks.shrunk_at + PROOF - now
+        return because(Code.HELD, why=f"less memory is on trial ({_on_trial(case, peaks)}) for {left:.0f}s more")
     if case.demand.breach:
         return because(Code.HELD, why="memory doesn't shrink while the objective is missed")
     return guards.learning(case.past, now) or guards.barred(case.past, now)
+
+
+def _on_trial(case: Case, peaks: Peaks) -> str:
+    tried = [one for one in members(case) if one.pod.uid in peaks.before or one.pod.uid == peaks.canary]
+    return ", ".join(f"{one.pod.name} with {format_memory(limit_of(one))}" for one in tried[:3]) or "its pod is gone"
 
 
 def _unsafe(case: Case, member: Member, to: int, wanted: int, peaks: Peaks, now: float) -> Reason | None:

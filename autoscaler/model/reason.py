@@ -87,7 +87,7 @@ TEXTS: Mapping[Code, str] = {
     Code.DEMAND: "demand {demand:cores} with head-room needs {wanted:cores}, has {have:cores}",
     Code.STALL: "{in_flight:number} requests in flight and none completed",
     Code.OOM: "{pod} was OOMKilled at {limit:memory}",
-    Code.MEMORY_GROW: "working set {used:memory} of {limit:memory}, head-room {headroom:share}",
+    Code.MEMORY_GROW: "working set peaked at {used:memory} of {limit:memory}, head-room {headroom:share}",
     Code.MEMORY_SHRINK: "working set peaked at {peak:memory} of {limit:memory}, "
     "usage with page cache is {usage:memory} ({age:seconds} old)",
     Code.MEMORY_UNDO: "a memory shrink to {limit:memory} is undone: {why}",

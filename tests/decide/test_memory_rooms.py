@@ -74,7 +74,7 @@ def test_two_workloads_share_what_a_node_has_left_and_priority_goes_first() -> N
     assert not second or second["a"][0] < first["b"][0]
     (full,) = [hold for hold in plans["low"].holds if hold.code is Code.NODE_FULL]
     assert full.numbers["node"] == "n1"
-    assert "Mi more wanted" in full.text and "free on n1" in full.text
+    assert "Mi more memory wanted" in full.text and "free on n1" in full.text
 
 
 def test_who_was_killed_goes_before_who_may_be() -> None:
