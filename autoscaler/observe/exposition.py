@@ -62,9 +62,13 @@ class Page:
         return [s for s in found if all(m.matches(s.labels) for m in wanted)] if wanted else found
 
     def has(self, name: str) -> bool:
-        """Whether the family is on the page, be it without series (a labelled counter before its first event)."""
+        """Whether the metric is on the page, be it without series (a labelled counter before its first event). A
+        histogram that shows its sum and no count has no count: it has had events."""
         return name in self.series or any(
-            name.removesuffix(suffix) in self.declared for suffix in _SUFFIXES if name.endswith(suffix)
+            (family := name.removesuffix(suffix)) in self.declared
+            and not any(family + part in self.series for part in _SUFFIXES)
+            for suffix in _SUFFIXES
+            if name.endswith(suffix)
         )
 
 

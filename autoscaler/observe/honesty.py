@@ -77,13 +77,16 @@ def table() -> str:
 
 def presets_table() -> str:
     """The presets as Markdown, for docs/signals.md."""
-    lines = ["| preset | server | latency from | in flight | to know |", "|---|---|---|---|---|"]
+    lines = ["| preset | server | counts | latency from | in flight | to know |", "|---|---|---|---|---|---|"]
     for preset in presets.every().values():
         names = preset.names
         shape = names.histogram or names.summary
         latency = f"`{shape.metric}`" if shape else "none"
         flying = " + ".join(f"`{selector.metric}`" for selector in names.in_flight) or "none"
-        lines.append(f"| `{preset.name}` | {preset.title} | {latency} | {flying} | {preset.remarks or '–'} |")
+        counted = f"{names.counts}{'' if names.requests_include_failures else ' that succeeded'}"
+        counts = counted if names.requests else "nothing"
+        cells = (f"`{preset.name}`", preset.title, counts, latency, flying, preset.remarks or "–")
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 

@@ -25,7 +25,7 @@ def objective_bound(bounds: Iterable[float], target: float) -> float | Absent:
     """
     finite = sorted(bound for bound in bounds if math.isfinite(bound))
     if not finite:
-        return Absent(Cause.NO_BUCKET, "no finite bucket")
+        return Absent(Cause.NO_BUCKET, "no finite bucket (a native histogram needs classic buckets beside it)")
     nearest = min(finite, key=lambda bound: abs(bound - target))
     if abs(nearest - target) <= NEAR * target:
         return nearest

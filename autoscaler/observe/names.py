@@ -166,6 +166,7 @@ class Preset:
     """One server's metric names. ``marks``: names that only this server exposes; ``propose`` counts them.
 
     ``container``: the usual name of the container that serves, used where a pod has several and the policy names none.
+    ``general``: a framework's or a proxy's names, which a page may show beside those of the server proper.
     ``written_from``: what was read, so that a doubt can be checked. ``remarks``: what a user must switch on or know.
     """
 
@@ -176,6 +177,7 @@ class Preset:
     marks: tuple[str, ...]
     container: str = ""
     remarks: str = ""
+    general: bool = False
 
 
 def resolve(policy: Policy) -> SignalNames:

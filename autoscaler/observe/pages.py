@@ -10,6 +10,9 @@ from autoscaler.observe.counters import PodSample, Role, Value, checked
 from autoscaler.observe.exposition import Page
 from autoscaler.observe.names import Histogram, Selector, SignalNames, Summary
 
+ALMOST = 1.01
+"""How much a bucket may be below a smaller one."""
+
 
 def wanted_metrics(names: SignalNames) -> frozenset[str]:
     """Full names of all lines to keep."""
@@ -91,6 +94,7 @@ def _read_histogram(page: Page, histogram: Histogram, sample: PodSample) -> None
         return
     counts: dict[float, float] = {}
     layers: dict[float, int] = {}
+    seen: set[tuple[float, frozenset[tuple[str, str]]]] = set()
     for series in page.matching(bucket, histogram.labels):
         try:
             bound = float(series.labels.get("le", "")) * histogram.unit
@@ -100,13 +104,25 @@ def _read_histogram(page: Page, histogram: Histogram, sample: PodSample) -> None
         if isinstance(value, Absent):
             sample.counters[Role.FINISHED] = value
             return
+        of = (bound, frozenset(pair for pair in series.labels.items() if pair[0] != "le"))
+        if of in seen:
+            sample.counters[Role.FINISHED] = Absent(Cause.CONTRADICTORY, f"{bucket} has bound {bound:g}s twice")
+            return
+        seen.add(of)
         counts[bound] = counts.get(bound, 0.0) + value
         layers[bound] = layers.get(bound, 0) + 1
     if counts and isinstance(finished, Absent):
         sample.counters[Role.FINISHED] = counts.get(math.inf, finished)
     # series with different bounds on one page: only the bounds that all of them have can be summed
     full = max(layers.values(), default=0)
-    sample.buckets = {bound: value for bound, value in counts.items() if layers[bound] == full}
+    sample.buckets = {bound: value for bound, value in sorted(counts.items()) if layers[bound] == full}
+    below = (0.0, 0.0)
+    for bound, value in sample.buckets.items():
+        if value * ALMOST + 1 < below[1]:  # a page that is written while requests end is off by a few
+            said = f"{bucket}: {below[1]:g} up to {below[0]:g}s, {value:g} up to {bound:g}s"
+            sample.counters[Role.FINISHED] = Absent(Cause.CONTRADICTORY, said)
+            return
+        below = (bound, value)
 
 
 def _read_summary(page: Page, summary: Summary, sample: PodSample) -> None:

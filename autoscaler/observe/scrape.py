@@ -7,8 +7,8 @@
 Where the page is: ``signals.scrape`` of the policy, else the pod's ``prometheus.io/port|path|scheme`` annotations, else
 where the preset's server has it, else port 8000 and ``/metrics``; always of the pod's own IP.
 ``prometheus.io/scrape: "false"`` is obeyed unless the policy names a port.
-A page may mean harm: redirects are not followed, compressed answers are refused, and size, time and the number of pages
-read at once are bounded; what passes a bound is an absent signal with that reason.
+A page may mean harm: no redirect is followed (but to the same page with a slash), compressed answers are refused, and
+size, time and the number of pages read at once are bounded; what passes a bound is an absent signal with that reason.
 """
 
 from __future__ import annotations
@@ -17,11 +17,12 @@ import asyncio
 import ssl
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from types import TracebackType
 
 import aiohttp
+from yarl import URL
 
 from autoscaler.model.signal import Absent, Cause, Signals
 from autoscaler.model.workload import Pod, WorkloadRef
@@ -38,6 +39,7 @@ ACCEPT = "application/openmetrics-text;version=1.0.0;q=0.6,text/plain;version=0.
 DEFAULT_PORT = 8000
 DEFAULT_PATH = "/metrics"
 MAX_NAMES = 50_000
+REDIRECTS = frozenset({301, 302, 307, 308})
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,11 +181,16 @@ async def _page(
     session: aiohttp.ClientSession, url: str, tls: ssl.SSLContext | None
 ) -> AsyncIterator[aiohttp.ClientResponse]:
     """A response that may be a page of metrics. Raises PageRefused where it is none, OSError for a server's error."""
-    async with session.get(url, allow_redirects=False, ssl=tls if tls is not None else True) as response:
+    trust = tls if tls is not None else True
+    async with AsyncExitStack() as open_:
+        response = await open_.enter_async_context(session.get(url, allow_redirects=False, ssl=trust))
+        if response.status in REDIRECTS and _with_slash(response):
+            response = await open_.enter_async_context(session.get(url + "/", allow_redirects=False, ssl=trust))
         if response.status >= 500:
             raise OSError(f"HTTP {response.status}")
         if 300 <= response.status < 400:
-            raise PageRefused(f"HTTP {response.status}: redirects are not followed")
+            where = response.headers.get("Location", "")[:60]
+            raise PageRefused(f"HTTP {response.status}: leads to {where!r}, redirects are not followed")
         if response.status != 200:
             raise PageRefused(f"HTTP {response.status}")
         if response.headers.get("Content-Encoding", "identity") != "identity":
@@ -194,6 +201,16 @@ async def _page(
         if "protobuf" in kind:
             raise PageRefused("in the protobuf format although text was asked for")
         yield response
+
+
+def _with_slash(response: aiohttp.ClientResponse) -> bool:
+    """Whether it leads to the same page of the same server, with a slash at the end: frameworks that have the page
+    mounted below them do that. No other redirect is followed: a pod must not choose what this process asks."""
+    try:
+        leads = response.url.join(URL(response.headers.get("Location", "")))
+    except ValueError:
+        return False
+    return not response.url.path.endswith("/") and leads == response.url.with_path(response.url.path + "/")
 
 
 async def names_on_page(pod: Pod, names: SignalNames, limits: ScrapeLimits | None = None) -> set[str] | Absent:

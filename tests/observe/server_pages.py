@@ -89,7 +89,13 @@ vllm:request_success_total{{{of.replace(",", ',finished_reason="abort",')}}} {fa
         + f"""# HELP process_cpu_seconds_total Total user and system CPU time spent in seconds.
 # TYPE process_cpu_seconds_total counter
 process_cpu_seconds_total {ok * 0.05}
+# HELP http_requests_total Total number of requests by method, status and handler.
+# TYPE http_requests_total counter
+http_requests_total{{handler="/v1/completions",method="POST",status="2xx"}} {ok}.0
 """
+        # its own web framework is instrumented as well
+        + histogram("http_request_duration_highr_seconds", "", (0.1, 0.5, 1.0), ok + failed, slow)
+        + histogram("http_request_duration_seconds", 'handler="/v1/completions"', (0.1, 0.5, 1.0), ok, slow)
     )
 
 

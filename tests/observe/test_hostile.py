@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import math
+import re
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from aiohttp import web
@@ -62,16 +65,111 @@ async def test_endless_label_values_are_refused() -> None:
     assert isinstance(seen.requests, Absent) and "more than 20000 series" in seen.requests.detail
 
 
-async def test_a_page_that_redirects_or_is_compressed_is_refused() -> None:
-    async def redirect(_: web.BaseRequest) -> web.StreamResponse:
-        return web.Response(status=302, headers={"Location": "http://169.254.169.254/"})
+@pytest.mark.parametrize(
+    "elsewhere",
+    [
+        "http://169.254.169.254/latest/meta-data/",
+        "//169.254.169.254/metrics/",
+        "https://127.0.0.1/metrics/",
+        "/other/",
+        "/metrics/?x=1",
+        "file:///etc/passwd",
+        "http://[broken",
+        "",
+    ],
+)
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+async def test_a_redirect_is_not_followed(elsewhere: str, status: int) -> None:
+    asked: list[str] = []
 
-    async def zipped(_: web.BaseRequest) -> web.StreamResponse:
-        return web.Response(body=b"\x1f\x8b", headers={"Content-Encoding": "gzip"})
+    async def redirect(request: web.BaseRequest) -> web.StreamResponse:
+        asked.append(request.path)
+        return web.Response(status=status, headers={"Location": elsewhere})
 
-    for answer, said in ((redirect, "HTTP 302"), (zipped, "compressed")):
-        seen = await _scraped(answer)
-        assert isinstance(seen.requests, Absent) and said in seen.requests.detail
+    seen = await _scraped(redirect)
+    assert isinstance(seen.requests, Absent) and seen.requests.cause is Cause.REFUSED
+    assert f"HTTP {status}" in seen.requests.detail and asked == ["/metrics"]
+
+
+async def test_the_same_page_with_a_slash_is_read_and_leads_no_further() -> None:
+    server, further = Server(), False
+
+    async def mounted(request: web.BaseRequest) -> web.StreamResponse:
+        if request.path == "/metrics" or further:
+            return web.Response(status=307, headers={"Location": f"http://{request.host}{request.path}/"})
+        server.serve(10, 0.1)
+        return web.Response(text=server.page())
+
+    seen = await _scraped(mounted, times=2)
+    assert isinstance(seen.requests, Measured)
+    further = True
+    seen = await _scraped(mounted)
+    assert isinstance(seen.requests, Absent) and seen.requests.cause is Cause.REFUSED
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        ({"body": b"\x1f\x8b" + b"\0" * 1000, "headers": {"Content-Encoding": "gzip"}}, "compressed"),
+        ({"body": b"requests_total 1\n", "headers": {"Content-Encoding": "br"}}, "compressed"),
+        ({"text": "requests_total 1\n", "content_type": "text/html"}, "HTML"),
+        ({"body": b"\x10\x0a", "content_type": "application/vnd.google.protobuf"}, "protobuf"),
+        ({"status": 401}, "HTTP 401"),
+        ({"status": 204}, "HTTP 204"),
+    ],
+)
+async def test_what_is_no_page_is_refused_with_the_reason(answer: dict[str, Any], said: str) -> None:
+    async def give(_: web.BaseRequest) -> web.StreamResponse:
+        return web.Response(**answer)
+
+    seen = await _scraped(give)
+    assert isinstance(seen.requests, Absent) and seen.requests.cause is Cause.REFUSED and said in seen.requests.detail
+
+
+@pytest.mark.parametrize("spelling", ["+Inf", "Inf", "inf", "+inf", "Infinity", "1e999"])
+async def test_the_last_bucket_may_be_spelt_in_any_way(spelling: str) -> None:
+    seen = await _told(lambda page: page.replace("+Inf", spelling))
+    assert isinstance(seen.misses, Measured) and seen.misses.value == pytest.approx(0.1)
+    assert isinstance(seen.latency, Measured)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "cause"),
+    [
+        (lambda page: re.sub(r'(?m)^.*le="\+Inf".*\n', "", page), None),
+        (lambda page: re.sub(r'(le="0.5"\}) \d+', r"\1 999", page), Cause.CONTRADICTORY),
+        (lambda page: re.sub(r'(le="0.5"\}) \d+', r"\1 -3", page), Cause.NEGATIVE),
+        (lambda page: re.sub(r'(le="0.5"\}) \d+', r"\1 NaN", page), Cause.NAN),
+        (lambda page: re.sub(r'(_count\{.*\}) \d+', r"\1 -Inf", page), Cause.INFINITE),
+        (lambda page: re.sub(r"(?m)^request_duration_seconds_(bucket|count).*\n", "", page), Cause.NO_SUCH_METRIC),
+        (lambda page: re.sub(r'le="[^+"]*"', 'le="oops"', page), Cause.CONTRADICTORY),
+        (lambda page: re.sub(r'(?m)^.*le="\d.*\n', "", page), Cause.NO_BUCKET),
+        (lambda page: page + 'request_duration_seconds_bucket{code="200",le="0.5"} 1\n', Cause.CONTRADICTORY),
+        (lambda page: page + 'request_duration_seconds_bucket{code="200",le="0.50"} 1\n', Cause.CONTRADICTORY),
+        (lambda page: page.replace('code="200",le="0.1"', 'code="\udcff\udcfe",le="0.1"'), None),
+    ],
+    ids=["no +Inf", "not monotone", "negative", "NaN", "-Inf", "sum only", "bounds unreadable", "native", "twice",
+         "twice, spelt otherwise", "not UTF-8"],
+)  # fmt: skip
+async def test_an_odd_histogram_is_told_or_left_alone(spoil: Callable[[str], str], cause: Cause | None) -> None:
+    seen = await _told(spoil)
+    if cause is None:
+        assert isinstance(seen.misses, Measured) and seen.misses.value == pytest.approx(0.1)
+    else:
+        assert isinstance(seen.misses, Absent) and seen.misses.cause is cause, seen.misses
+    assert isinstance(seen.requests, Measured), "what is not spoilt is still told"
+
+
+async def _told(spoil: Callable[[str], str]) -> Signals:
+    """A hundred requests, ten of them slow, from a page that is spoilt."""
+    server = Server()
+
+    async def answer(_: web.BaseRequest) -> web.StreamResponse:
+        server.serve(90, 0.1)
+        server.serve(10, 0.7)
+        return web.Response(body=spoil(server.page()).encode("utf-8", "surrogateescape"), content_type="text/plain")
+
+    return await _scraped(answer, times=2)
 
 
 async def test_one_hostile_pod_costs_only_its_own_coverage() -> None:

@@ -12,13 +12,19 @@ from autoscaler.observe.counters import CounterMemory
 from autoscaler.observe.exposition import read_page
 from autoscaler.observe.names import UnknownPreset, resolve
 from autoscaler.observe.pages import sample_of, wanted_metrics
+from autoscaler.observe.prometheus import Prometheus, PrometheusSettings
+from autoscaler.observe.prometheus_source import PrometheusSource
 from autoscaler.observe.readings import reduce
-from tests.observe.served import policy
-from tests.observe.server_pages import PAGES
+from tests.observe import server_pages
+from tests.observe.further_pages import FURTHER
+from tests.observe.mock import mock_prometheus
+from tests.observe.served import pod, policy, watched
 
-NO_HISTOGRAM = {"torchserve"}
-NO_FAILURES = {"kserve-server"}
-NO_IN_FLIGHT = {"kserve-server", "torchserve", "istio"}
+PAGES = {**server_pages.PAGES, **FURTHER}
+NO_REQUESTS = {"llamacpp"}
+NO_HISTOGRAM = {"torchserve", "llamacpp"}
+NO_FAILURES = {"kserve-server", "llamacpp"}
+NO_IN_FLIGHT = {"kserve-server", "torchserve", "istio", "linkerd", "tensorflow"}
 
 
 def signals(name: str, *texts: str) -> Signals:
@@ -44,9 +50,12 @@ def test_a_preset_reads_its_server_truly(name: str) -> None:
     seen = signals(name, page(200, 0, 5, 3), page(300, 10, 25, 4))
     requests = seen.requests
     failed = 0 if name in NO_FAILURES else 20
-    assert isinstance(requests, Measured)
-    includes = resolve(policy(signals={"preset": name})).requests_include_failures
-    assert requests.value == pytest.approx((100 + (failed if includes else 0)) / 10)
+    if name in NO_REQUESTS:
+        assert isinstance(requests, Absent) and requests.cause is Cause.NOT_CONFIGURED
+    else:
+        assert isinstance(requests, Measured)
+        includes = resolve(policy(signals={"preset": name})).requests_include_failures
+        assert requests.value == pytest.approx((100 + (failed if includes else 0)) / 10)
     if failed:
         assert isinstance(seen.failures, Measured) and seen.failures.value == pytest.approx(2.0)
     if name in NO_HISTOGRAM:
@@ -62,6 +71,9 @@ def test_a_preset_reads_its_server_truly(name: str) -> None:
     else:
         assert isinstance(seen.in_flight, Measured) and seen.in_flight.value == 4
     mean = seen.mean_latency
+    if name in NO_REQUESTS:
+        assert isinstance(mean, Absent) and mean.cause is Cause.NOT_CONFIGURED
+        return
     assert isinstance(mean, Measured) and 0.07 < mean.value < 0.8
 
 
@@ -78,7 +90,25 @@ def test_a_strange_page_proposes_nothing() -> None:
 
 def test_a_server_behind_a_sidecar_is_proposed_by_its_own_names() -> None:
     """Istio merges its metrics with the server's; both presets fit, the one with more marks wins."""
-    assert presets.propose(PAGES["vllm"](10, 1, 1, 2) + PAGES["istio"](10, 1, 1, 2)) == "vllm"
+    for name in ("vllm", "sglang", "tensorflow", "triton", "bentoml", "kserve-server"):
+        for beside in ("istio", "linkerd", "fastapi", "http", "otel-http"):
+            assert presets.propose(PAGES[beside](10, 1, 1, 2) + PAGES[name](10, 1, 1, 2)) == name
+
+
+def test_a_server_without_a_latency_is_measured_by_what_is_beside_it() -> None:
+    for name in ("torchserve", "llamacpp"):
+        assert presets.propose(PAGES[name](10, 1, 1, 2)) == name
+        assert presets.propose(PAGES[name](10, 1, 1, 2) + PAGES["istio"](10, 1, 1, 2)) == "istio"
+
+
+@pytest.mark.parametrize("label", ["code", "status", "status_code"])
+def test_plain_http_names_find_the_status_in_whatever_label(label: str) -> None:
+    def page(*numbers: int) -> str:
+        return PAGES["http"](*numbers).replace("code=", f"{label}=")
+
+    seen = signals("http", page(200, 0, 5, 3), page(300, 10, 25, 4))
+    assert isinstance(seen.misses, Measured) and seen.misses.value == pytest.approx(30 / 120)
+    assert isinstance(seen.failures, Measured) and seen.failures.value == pytest.approx(2.0)
 
 
 def test_triton_without_summaries_says_what_is_missing() -> None:
@@ -105,7 +135,7 @@ def test_an_optional_gauge_is_missed_only_once_it_was_there() -> None:
 def test_an_unknown_preset_names_the_near_one() -> None:
     with pytest.raises(UnknownPreset, match="did you mean triton"):
         presets.get("tritn")
-    with pytest.raises(UnknownPreset, match="known are envoy"):
+    with pytest.raises(UnknownPreset, match="known are bentoml, envoy"):
         presets.get("???")
 
 
@@ -124,3 +154,25 @@ def test_names_set_by_hand_replace_the_presets() -> None:
     assert names.requests[0].metric == "vllm:request_success_total"
     only = resolve(policy(signals={"latency": {"histogram": "latency_ms", "unit": "ms"}}))
     assert only.requests[0].metric == "latency_ms_count" and not only.in_flight
+
+
+@pytest.mark.parametrize("name", PAGES)
+async def test_prometheus_reads_a_page_as_the_scraper_does(name: str) -> None:
+    """The same two pages, kept by a Prometheus: the same rates, misses and requests in flight."""
+    page, now = PAGES[name], 1_000_000.0
+    texts = (page(200, 0, 5, 3), page(300, 10, 25, 4))
+    direct = signals(name, *texts)
+    async with mock_prometheus() as (mock, url), Prometheus(PrometheusSettings(url=url)) as door:
+        source = PrometheusSource(door, clock=lambda: mock.now)
+        workload = watched(pod("p-5d8f7c9b6-aaaaa"), policy_=policy(signals={"preset": name}))
+        for place, text in enumerate(texts):
+            mock.now = now + 10.0 * place
+            mock.scrape(text, namespace="serving", pod="p-5d8f7c9b6-aaaaa", instance="127.0.0.1:80", job="pods")
+            told = (await source.read([workload], mock.now))[workload.ref]
+    for wanted in ("requests", "misses", "failures", "in_flight"):
+        one, other = getattr(direct, wanted), getattr(told, wanted)
+        if isinstance(one, Measured):
+            assert isinstance(other, Measured), (wanted, other)
+            assert other.value == pytest.approx(one.value, abs=1e-6), wanted
+        else:
+            assert isinstance(other, Absent) and other.cause is one.cause, (wanted, one, other)

@@ -41,13 +41,16 @@ def propose(page: str | bytes) -> str | None:
 def propose_from(shown: Collection[str]) -> str | None:
     """The same from the names that a page shows.
 
-    A page can show several servers at once (a proxy merges its own with the server's): the preset with the larger
-    share of its marks wins, and of two with the same share the one with more marks.
+    A page can show several servers at once (a proxy merges its own with the server's, a server is built on a framework
+    that counts as well). What shows the latency it reads wins, the server's own names before general ones; then the
+    larger share of its marks, then more marks.
     """
-    best: tuple[float, int, str] | None = None
+    best: tuple[int, float, int, str] | None = None
     for preset in every().values():
         seen = sum(mark in shown for mark in preset.marks)
         if preset.marks and preset.marks[0] in shown:
-            rank = (seen / len(preset.marks), seen, preset.name)
+            shape = preset.names.histogram or preset.names.summary
+            latency = shape is not None and shape.metric in shown
+            rank = ((1 if preset.general else 2) if latency else 0, seen / len(preset.marks), seen, preset.name)
             best = max(best, rank) if best else rank
-    return best[2] if best else None
+    return best[3] if best else None

@@ -19,5 +19,6 @@ PRESET = Preset(
         usual_path="/stats/prometheus",
     ),
     marks=("envoy_http_downstream_rq_time", "envoy_http_downstream_rq_completed", "envoy_http_downstream_rq_active"),
+    general=True,
     remarks="A 429 is in class 4 and can't be told from other client errors here.",
 )

@@ -14,6 +14,7 @@ PRESET = Preset(
         usual_port=8000,
     ),
     marks=("http_request_duration_highr_seconds", "http_requests_total", "http_request_duration_seconds"),
+    general=True,
     remarks="Status codes are grouped (4xx) by default: a 429 is told from other client errors only with "
     "should_group_status_codes=False. In-flight needs should_instrument_requests_inprogress=True and its setting. "
     "Exclude /metrics and probes (excluded_handlers), or they count as fast requests.",

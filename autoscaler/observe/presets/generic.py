@@ -15,4 +15,5 @@ PRESET = Preset(
         in_flight=(Selector("requests_in_flight"),),
     ),
     marks=("request_duration_seconds", "requests_total", "requests_in_flight"),
+    general=True,
 )

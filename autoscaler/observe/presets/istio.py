@@ -21,6 +21,7 @@ PRESET = Preset(
         usual_path="/stats/prometheus",
     ),
     marks=("istio_requests_total", "istio_request_duration_milliseconds"),
+    general=True,
     remarks="Response code 0 (the connection broke before an answer) counts as failed. gRPC failures answer 200: "
     "select grpc_response_status by hand. In-flight is not among the statistics Istio keeps by default; add it with "
     "proxyStatsMatcher and signals.inFlight, or stalls show only as missing completions. In ambient mode the waypoint "

@@ -16,5 +16,6 @@ PRESET = Preset(
         usual_port=8000,
     ),
     marks=("starlette_request_duration_seconds", "starlette_requests_total", "starlette_requests_in_progress"),
+    general=True,
     remarks="Skip /metrics and probes (skip_paths), or they count as fast requests.",
 )
