@@ -32,13 +32,13 @@ SPEC = {
     "scaleTargetRef": {"name": "resnet"},
     "objective": {"latency": {"target": "250ms", "within": "99%"}},
     "signals": {"preset": "generic", "sources": ["scrape"]},
-    "vertical": {"container": "server", "cpu": {"min": "200m", "max": "2"}},
+    "vertical": {"cpu": {"min": "200m", "max": "2"}},
     "horizontal": {
         "minReplicas": 2, "maxReplicas": 4, "behavior": {"scaleDown": {"stabilizationWindowSeconds": 60}},
     },
 }  # fmt: skip
-BESIDE: dict[str, Any] = {
-    "name": "inference-autoscaler", "image": "example.com/autoscaler:1",
+BESIDE: dict[str, Any] = {  # a native sidecar, as manifests/components/sidecar makes it
+    "name": "inference-autoscaler", "image": "example.com/autoscaler:1", "restartPolicy": "Always",
     "resources": {"requests": {"cpu": "50m", "memory": "128Mi"}, "limits": {"memory": "256Mi"}},
 }  # fmt: skip
 
@@ -125,7 +125,7 @@ async def serving(
         nodes=[NodeSpec("node-1", cpu="16", memory="64Gi")],
         workloads=[
             WorkloadSpec(
-                "resnet", namespace="serving", replicas=2, cpu="500m", memory="1Gi", sidecars=[BESIDE],
+                "resnet", namespace="serving", replicas=2, cpu="500m", memory="1Gi", pod={"initContainers": [BESIDE]},
                 service=ServiceSpec(work=0.02, threads=16, startup=5.0, container="server"),
                 load=LoadSpec(steps=[(0.0, rate)]),
             )
@@ -166,7 +166,7 @@ async def test_each_sizes_its_own_pod_and_only_the_leader_changes_replicas(tmp_p
         assert len(pods.leaders()) == 1
 
         for pod in pods.all():
-            beside = next(c for c in pod["spec"]["containers"] if c["name"] == "inference-autoscaler")
+            (beside,) = pod["spec"]["initContainers"]
             assert beside["resources"] == BESIDE["resources"], "it leaves itself out"
         assert not [e for e in pods.cluster.audit if e.code == 403 and e.user == "sidecar"]
 
