@@ -10,12 +10,13 @@ from pathlib import Path
 import pytest
 
 from autoscaler.emulate.cluster import ClusterSpec, EmulatedCluster
+from autoscaler.emulate.kinds import ROLE
 from autoscaler.kube.client import MERGE, KubeClient
 from autoscaler.kube.connect import find_access
 from autoscaler.kube.report import stamp
 from autoscaler.model.policy import API_VERSION
 from autoscaler.model.status import Condition, ObjectiveStatus, PolicyStatus, ReplicasStatus
-from tests.manifests.test_overlays import ROOT
+from tests.manifests.test_overlays import OVERLAYS, ROOT, rendered
 from tests.scenarios.stage import POLICY
 
 CRDS = ROOT / "manifests" / "crds"
@@ -94,3 +95,19 @@ async def test_what_is_wrong_is_said_before_anything_is_stored(kubectl: Kubectl)
     said = await kubectl("apply", "-f", "-", given=POLICY.replace("within:", "witin:"), code=1)
     assert 'unknown field "spec.objective.latency.witin"' in said
     assert "No resources found" in await kubectl("get", "ia")
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
+async def test_every_overlay_is_applied_first_to_look_then_for_good(kubectl: Kubectl, overlay: str) -> None:
+    """Strictly, as kubectl asks for: a field that the server doesn't know is refused."""
+    kubectl.cluster.plane.add_namespace("inference-autoscaler")
+    folder = str(ROOT / "manifests" / "overlays" / overlay)
+    there = len(kubectl.cluster.plane.store.all(ROLE.storage))
+    looked = (await kubectl("apply", "-k", folder, "--dry-run=server")).splitlines()
+    assert len([line for line in looked if line.endswith("(server dry run)")]) == len(rendered(overlay))
+    assert len(kubectl.cluster.plane.store.all(ROLE.storage)) == there
+    await kubectl("apply", "-k", folder)
+    again = (await kubectl("apply", "-k", folder)).splitlines()
+    assert len(again) == len(rendered(overlay))
+    changed = [line for line in again if not line.endswith("unchanged")]
+    assert not [line for line in changed if "poddisruptionbudget" not in line], "whose selector kubectl always replaces"

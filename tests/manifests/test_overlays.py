@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -19,14 +20,20 @@ from tests.manifests.test_crds import refusals
 
 ROOT = Path(__file__).parents[2]
 OVERLAYS = sorted(path.name for path in (ROOT / "manifests" / "overlays").iterdir())
+RIGHTS = sorted(path.parent.name for path in (ROOT / "manifests" / "components").glob("*/role.yaml"))
+"""Components that add a right to an overlay."""
 WRITES = {"create", "update", "patch", "delete", "deletecollection", "*"}
 Object = Mapping[str, Any]
 
 
 @cache
 def rendered(overlay: str) -> tuple[Object, ...]:
+    return kustomized(ROOT / "manifests" / "overlays" / overlay)
+
+
+def kustomized(folder: Path) -> tuple[Object, ...]:
     done = subprocess.run(
-        [Path(sys.executable).parent / "kubectl", "kustomize", ROOT / "manifests" / "overlays" / overlay],
+        [Path(sys.executable).parent / "kubectl", "kustomize", folder],
         capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
     assert done.returncode == 0 and not done.stderr, done.stderr
@@ -180,3 +187,67 @@ def test_the_crds_come_with_the_cluster_overlays() -> None:
         assert {each["metadata"]["name"] for each in of(overlay, "CustomResourceDefinition")} == {
             each["metadata"]["name"] for each in crd.definitions().values()
         }
+
+
+@pytest.mark.parametrize(
+    ("overlay", "component"),
+    [
+        *(("cluster", component) for component in RIGHTS),
+        *(
+            ("namespaced", component) for component in RIGHTS if component != "kubelet-metrics"
+        ),  # nodes have no namespace
+    ],
+)
+def test_a_component_adds_its_right_and_nothing_else(overlay: str, component: str, tmp_path: Path) -> None:
+    """Named in a copy of the overlay itself, which for one namespace makes Roles of all ClusterRoles."""
+    manifests = Path(os.path.relpath(ROOT / "manifests", tmp_path.resolve()))
+    original = ROOT / "manifests" / "overlays" / overlay
+    copy = yaml.safe_load((original / "kustomization.yaml").read_text(encoding="utf-8"))
+    copy["resources"] = [each.replace("../../", f"{manifests}/") for each in copy["resources"]]
+    copy["components"] = [str(manifests / "components" / component)]
+    (tmp_path / "kustomization.yaml").write_text(yaml.safe_dump(copy))
+    for file in original.glob("*.yaml"):
+        if file.name != "kustomization.yaml":
+            (tmp_path / file.name).write_text(file.read_text(encoding="utf-8"))
+    found = kustomized(tmp_path)
+    for each in found:
+        kubernetes_validate.validate(each, "1.36", strict=True)
+    before = {(each["kind"], each["metadata"]["name"]) for each in rendered(overlay)}
+    added = [each for each in found if (each["kind"], each["metadata"]["name"]) not in before]
+    kinds = ["ClusterRole", "ClusterRoleBinding"] if overlay == "cluster" else ["Role", "RoleBinding"]
+    assert sorted(each["kind"] for each in added) == kinds
+    assert len(found) == len(before) + 2
+    (account,) = of(overlay, "ServiceAccount")
+    subjects = next(each["subjects"] for each in added if each["kind"].endswith("Binding"))
+    where = [(each["namespace"], each["name"]) for each in subjects if each["kind"] == "ServiceAccount"]
+    assert where == [(account["metadata"]["namespace"], account["metadata"]["name"])]
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_the_pods_are_kept_apart_and_enough_of_them_alive(overlay: str) -> None:
+    (deployment,) = of(overlay, "Deployment")
+    labels = deployment["spec"]["selector"]["matchLabels"]
+    (pod,) = pod_specs(overlay)
+    (preferred,) = pod["affinity"]["podAntiAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
+    term = preferred["podAffinityTerm"]
+    assert term["topologyKey"] == "kubernetes.io/hostname"
+    assert term["labelSelector"]["matchLabels"].items() <= labels.items()
+    budgets = [each["spec"]["minAvailable"] for each in of(overlay, "PodDisruptionBudget")]
+    assert budgets == ([1] if deployment["spec"]["replicas"] > 1 else []), "a budget of one for one blocks every drain"
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_the_network_policy_lets_through_what_is_needed(overlay: str) -> None:
+    (policy,) = of(overlay, "NetworkPolicy")
+    (pod,) = pod_specs(overlay)
+    named = {port["name"] for each in containers(pod) for port in each.get("ports", ())}
+    entries = {port["port"] for rule in policy["spec"]["ingress"] for port in rule["ports"]}
+    assert entries == named, "its own page, and in a sidecar's pod the model server's"
+    if "Egress" in policy["spec"]["policyTypes"]:
+        anywhere = [rule for rule in policy["spec"]["egress"] if "to" not in rule]
+        assert {port["port"] for rule in anywhere for port in rule["ports"]} >= {53, 443, 6443}
+        (pages,) = (rule for rule in policy["spec"]["egress"] if "to" in rule)
+        assert pages["to"] == [{"namespaceSelector": {}}]
+        ranges = [range(port["port"], port.get("endPort", port["port"]) + 1) for port in pages["ports"]]
+        for port in (80, 8000, 8002, 8080, 9090, 10902):  # model servers', Prometheus', Thanos' query
+            assert any(port in each for each in ranges)
