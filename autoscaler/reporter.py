@@ -115,7 +115,8 @@ class Reporter:
             why = one.action.reason.text if fine else f"{one.outcome.result.value}: {one.outcome.message}"
             alike.setdefault((_change(one.action), one.action.reason.code.value, why, fine), []).append(one.action)
         for (change, code, why, fine), actions in alike.items():
-            pods = "" if isinstance(actions[0], Scale) else f" of {len(actions)} pod{'s' if len(actions) > 1 else ''}"
+            alone = isinstance(actions[0], Scale | Evict)
+            pods = "" if alone else f" of {len(actions)} pod{'s' if len(actions) > 1 else ''}"
             verb = type(actions[0]).__name__
             note = f"{change}{pods}: {why}" if fine else f"{change}{pods} was refused: {why}"
             self._write(subject, code if fine else f"{verb}Refused", verb, note, warning=not fine)

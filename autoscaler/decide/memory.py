@@ -17,7 +17,7 @@ from autoscaler.decide import memory_proof, memory_refusals, memory_shrink
 from autoscaler.decide.case import Case
 from autoscaler.decide.history import UNKNOWN, Peaks
 from autoscaler.decide.memory_rooms import share
-from autoscaler.decide.memory_size import MI, busy, limit_of, members, resized, whole, working_set
+from autoscaler.decide.memory_size import MI, PROOF, busy, limit_of, members, resized, whole, working_set
 from autoscaler.decide.standing import Member
 from autoscaler.model.plan import Action, Ledger, Resize
 from autoscaler.model.quantity import format_memory
@@ -93,9 +93,10 @@ def settle(case: Case, actions: tuple[Action, ...], now: float) -> tuple[Action,
             peaks = memory_shrink.taken(peaks, case, member, reason, now)
             continue
         peaks = msgspec.structs.replace(peaks, grown=(*peaks.grown[-4:], now), grown_at=now)
-        if reason.code is Code.OOM and _killed_lately(member, now):  # its peers have nothing to prove
-            ooms[uid] = proofs[uid] = now
-            asked[uid] = to
+        if reason.code is Code.OOM and _killed_lately(member, now):
+            ooms[uid] = now
+            if not _recovered(member, now):  # nor have its peers anything to prove
+                proofs[uid], asked[uid] = now, to
             peaks = msgspec.structs.replace(
                 peaks, oom_at=now, barred_until=max(peaks.barred_until, now + memory_shrink.BARRED)
             )
@@ -129,6 +130,21 @@ def _killed_lately(member: Member, now: float) -> bool:
     return killed is not None and now - killed < RECENT
 
 
+def _recovered(member: Member, now: float) -> bool:
+    """It serves again, and has for a while, with what it had."""
+    killed = member.container.oom_at
+    return killed is not None and now - killed >= PROOF and member.container.running and member.pod.ready
+
+
+def _answered(case: Case, peaks: Peaks, member: Member) -> float:
+    """Until when kills of this pod were answered: by an earlier process, too, as far as the server shows it."""
+    pod = member.pod
+    earlier = pod.resized_at if pod.resized_by == memory_shrink.OURS else None
+    if earlier is None or earlier >= case.past.since or not member.container.running:
+        earlier = UNKNOWN
+    return max(earlier, peaks.ooms.get(pod.uid, peaks.oom_at))
+
+
 def _grown(case: Case, member: Member, size: int, most: int, peaks: Peaks, now: float) -> tuple[int, Reason | None]:
     """The limit this pod should have (``size``: leave it), and why, or why not."""
     uid, used = member.pod.uid, working_set(case, member)
@@ -136,7 +152,7 @@ def _grown(case: Case, member: Member, size: int, most: int, peaks: Peaks, now: 
         return size, None  # more did not help: it is recreated, or has help
     owed = min(most, peaks.owed.get(uid, 0))
     killed = member.container.oom_at
-    if killed is not None and killed > peaks.ooms.get(uid, peaks.oom_at) and _killed_lately(member, now):
+    if killed is not None and killed > _answered(case, peaks, member) and _killed_lately(member, now):
         to = max(owed, min(most, whole(max(size * OOM_STEP, size + OOM_LEAST))))
         if to > size:
             return to, because(Code.OOM, pod=member.pod.name, limit=size)

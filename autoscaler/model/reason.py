@@ -181,10 +181,12 @@ def _cores(milli: float) -> str:
 
 
 def _memory(value: float) -> str:
-    for suffix, size in (("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10)):
-        if value >= size:
-            return f"{value / size:.4g}{suffix}"
-    return f"{value:.0f}"
+    """As sizes are written: whole Gi, else Mi, so that two in one sentence can be compared."""
+    if value >= 2**30 and value % 2**30 == 0:
+        return f"{value / 2**30:.0f}Gi"
+    if value >= 2**20:
+        return f"{value / 2**20:.0f}Mi" if value >= 100 * 2**20 else f"{value / 2**20:.3g}Mi"
+    return f"{value / 2**10:.3g}Ki" if value >= 2**10 else f"{value:.0f}"
 
 
 _SENTENCE = _Sentence()

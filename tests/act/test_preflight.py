@@ -145,7 +145,7 @@ class TestMemoryShrink:
 
     def test_below_usage_is_refused_with_all_its_numbers(self) -> None:
         reason = refused(
-            resize(pod(), self.SHRINK), Code.MEMORY_UNSAFE, "1Gi", "1.2Gi", "margin", signals=memory(1.2 * GI, age=7)
+            resize(pod(), self.SHRINK), Code.MEMORY_UNSAFE, "1Gi", "1229Mi", "margin", signals=memory(1.2 * GI, age=7)
         )
         assert reason.numbers["wanted"] == GI
         assert reason.numbers["usage"] == 1.2 * GI

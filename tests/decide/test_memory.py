@@ -381,3 +381,28 @@ def test_a_new_pod_gets_what_its_peers_were_seen_to_need() -> None:
     clock.replicas = 2
     clock.tick(signals(pods=using(clock.pods[0], working_set=3.0 * GI)))
     assert sizes(clock)["c"] >= 3.6 * GI
+
+
+def test_a_kill_that_an_earlier_process_answered_is_not_answered_again() -> None:
+    for ours, grows in (("inference-autoscaler", False), ("kubectl", True)):
+        clock = Clock(spec(), pod("a", cpu=4000, memory=2 * GI))
+        clock.pods[0] = replace(clock.pods[0], resized_by=ours, resized_at=clock.now - 50.0)
+        killed(clock, 0, clock.now - 100.0)
+        tick(clock, working_set=1.0 * GI)
+        assert (sizes(clock)["a"] > 2 * GI) is grows
+        changed_by_us = replace(clock.pods[0], resized_by="inference-autoscaler", resized_at=clock.now)
+        clock.pods[0] = changed_by_us
+        before = sizes(clock)["a"]
+        killed(clock, 0, clock.now)
+        tick(clock, working_set=1.0 * GI)
+        assert sizes(clock)["a"] > before, "the next one is"
+
+
+def test_a_late_answer_to_a_pod_that_has_long_recovered_has_nothing_to_prove() -> None:
+    clock = Clock(spec(), pod("a", cpu=4000, memory=2 * GI))
+    killed(clock, 0, clock.now - 200.0)
+    tick(clock, working_set=1.0 * GI)
+    assert sizes(clock)["a"] > 2 * GI
+    killed(clock, 0, clock.now)
+    plans = [tick(clock, working_set=1.0 * GI) for _ in range(3)]
+    assert not [one for plan in plans for one in plan.actions if isinstance(one, Evict)]

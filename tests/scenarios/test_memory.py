@@ -109,7 +109,7 @@ async def test_a_maximum_lowered_below_usage_is_refused_with_its_numbers_and_not
         told = refused[-1].numbers
         assert told["wanted"] == 700 * MI
         assert told["usage"] == 950 * MI
-        assert 0.0 < told["age"] < 20.0
+        assert 0.0 <= told["age"] < 20.0
         assert told["margin"] == 100 * MI
         assert refused[-1].text.startswith("limit 700Mi refused: usage 950Mi with page cache (")
         assert stage.restarts() == 0
@@ -157,7 +157,7 @@ async def test_cpu_that_waits_behind_a_stuck_shrink_comes_when_it_is_taken_back(
     async with staged(cluster_spec(20.0), tmp_path, policy=SHRINK, interval=2.0) as stage:
         await shrinking(stage)
         stage.load = 80.0
-        await asyncio.sleep(60)
+        await asyncio.sleep(90)
         assert set(limits(stage)) == set(actual(stage)) == {GI}
         assert stage.actual_cores() == stage.cores()
         assert min(stage.actual_cores()) > 0.8
