@@ -113,7 +113,7 @@ def _needed(about: str, what: str, reading: Reading, policy: Policy, *, alone: b
 
 def _measured(about: str, what: str, reading: Measured, policy: Policy) -> Finding:
     how = f"{what} measured by {reading.source or 'its source'}, {format_duration(round(reading.age_s, 1))} old"
-    if reading.age_s > policy.spec.signals.max_age:
+    if not reading.fresh(policy.spec.signals.max_age):
         limit = format_duration(policy.spec.signals.max_age)
         return warn(about, "metrics", f"{how}, more than signals.maxAge {limit}", REMEDIES[Cause.STALE])
     if reading.coverage < 1.0:

@@ -67,7 +67,7 @@ class Demand:
 
 def usable(reading: Reading, max_age: float) -> float | None:
     """The value of a reading that is there and not stale."""
-    if isinstance(reading, Measured) and reading.age_s <= max_age:
+    if isinstance(reading, Measured) and reading.fresh(max_age):
         return reading.value
     return None
 
@@ -162,7 +162,7 @@ def _evidence(out: Demand, signals: Signals, live: float, max_age: float) -> boo
 
 def _missed(out: Demand, signals: Signals, past: History, max_age: float) -> None:
     reading = signals.misses
-    if isinstance(reading, Measured) and reading.age_s <= max_age:
+    if isinstance(reading, Measured) and reading.fresh(max_age):
         out.misses = reading.value
         out.breach = misses.breach(past.headroom, reading, out.allowed)
 
@@ -181,8 +181,9 @@ def _blocks(out: Demand, signals: Signals, policy: Policy, max_age: float) -> No
             if reading.cause is Cause.NO_TRAFFIC:
                 continue
             out.blocks.append(because(Code.NO_SIGNAL, signal=name, why=reading.told))
-        elif reading.age_s > max_age:
-            out.blocks.append(because(Code.STALE, signal=name, age=reading.age_s, limit=max_age))
+        elif not reading.fresh(max_age):
+            limit = max(max_age, reading.lasts_s)
+            out.blocks.append(because(Code.STALE, signal=name, age=reading.age_s, limit=limit))
         elif reading.coverage < 0.999:
             out.blocks.append(
                 because(Code.NO_SIGNAL, signal=name, why=f"Partial: known for {reading.coverage:.0%} of the pods")

@@ -54,6 +54,6 @@ def signals_of(case: Case, member: Member) -> PodSignals:
 def working_set(case: Case, member: Member) -> float | None:
     """None when it is absent or older than the policy allows."""
     reading = signals_of(case, member).working_set
-    if not isinstance(reading, Measured) or reading.age_s > case.policy.spec.signals.max_age:
+    if not isinstance(reading, Measured) or not reading.fresh(case.policy.spec.signals.max_age):
         return None
     return reading.value

@@ -179,6 +179,10 @@ class ScrapeSettings(Spec):
     scheme: Literal["http", "https"] | None = Field(None, description="Scheme of the metrics page.")
 
 
+MAX_AGE_S = 30.0
+"""Default of signals.maxAge, in seconds."""
+
+
 class SignalsSpec(Spec):
     """Names of the server's metrics: a preset, each name overridable."""
 
@@ -193,7 +197,18 @@ class SignalsSpec(Spec):
         description="Order of fallback, signal by signal.",
         min_length=1,
     )
-    max_age: Duration = Field(30.0, description="Older samples count as stale.", gt=0)
+    max_age: Duration = Field(
+        MAX_AGE_S,
+        description="Older samples count as stale. The default, and no other value, becomes two scrapes where these "
+        "are more than 15 s apart.",
+        gt=0,
+    )
+
+    @property
+    def max_age_set(self) -> bool:
+        """Whether a person chose it: then it holds, however rarely the source is scraped. (A server writes defaults
+        into objects, so the default value itself must mean the default.)"""
+        return self.max_age != MAX_AGE_S
 
 
 class Controls(enum.StrEnum):

@@ -39,6 +39,7 @@ class Measured:
     a gauge). ``coverage``: pods that answered / pods expected, in (0, 1]; sums are *not* extrapolated.
     ``weight``: events behind a ratio (requests in the window), 0 when unknown. ``source``: who answered.
     ``note``: what a reader must know about the value (another bucket than the objective's, a lower bound), or empty.
+    ``lasts_s``: how old it may be, where its source is scraped too rarely for signals.maxAge to mean anything; 0: that.
     """
 
     value: float
@@ -48,6 +49,11 @@ class Measured:
     weight: float = 0.0
     source: str = ""
     note: str = ""
+    lasts_s: float = 0.0
+
+    def fresh(self, max_age: float) -> bool:
+        """Whether it is young enough to be used; ``max_age`` in seconds, the policy's."""
+        return self.age_s <= max(max_age, self.lasts_s)
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,6 +62,7 @@ _PAGE_ROLES: dict[int, tuple[SignalNames, frozenset[Role]]] = {}
 class Asked:
     """What one workload's answers are reduced against.
 
+    ``age_fixed``: ``max_age_s`` is a person's, and holds however rarely the source is scraped.
     ``expected``: uids of the pods that must answer for full coverage; ``roles``: what the source was asked for.
     """
 
@@ -71,6 +72,19 @@ class Asked:
     source: str
     expected: Collection[str]
     roles: frozenset[Role]
+    age_fixed: bool = False
+
+
+SCRAPES_LAST = 2.0
+"""A sample may be as old as so many scrapes: one that is late or missed is no fault."""
+LONGEST_S = 120.0
+
+
+def lasts(asked: Asked, answer: PodAnswer) -> float:
+    """How old this pod's sample may be, in seconds: the policy's maxAge, or what its scrapes make of it."""
+    if asked.age_fixed or not isinstance(answer.growth, Growth):
+        return asked.max_age_s
+    return max(asked.max_age_s, min(LONGEST_S, SCRAPES_LAST * answer.growth.every_s))
 
 
 def expected_pods(pods: Iterable[Pod]) -> tuple[Pod, ...]:
@@ -81,8 +95,8 @@ def expected_pods(pods: Iterable[Pod]) -> tuple[Pod, ...]:
 def grown(asked: Asked, answer: PodAnswer) -> Growth | Absent:
     if answer.sample is None or answer.growth is None:
         return answer.why or Absent(Cause.SOURCE_DOWN, "no answer", asked.source)
-    if answer.age_s > asked.max_age_s:
-        return Absent(Cause.STALE, f"{answer.age_s:.0f}s old", asked.source)
+    if answer.age_s > (limit := lasts(asked, answer)):
+        return Absent(Cause.STALE, f"{answer.age_s:.0f}s old, {limit:.0f}s are allowed", asked.source)
     return answer.growth
 
 

@@ -61,18 +61,25 @@ class PodSample:
 
 @dataclass(slots=True)
 class Growth:
-    """What one pod's counters grew by in ``window_s`` seconds, up to ``at`` (the source's clock)."""
+    """What one pod's counters grew by in ``window_s`` seconds, up to ``at`` (the source's clock).
+
+    ``every_s``: how often there is a new sample, as far as it is known: the shorter of the last two gaps, else 0.
+    """
 
     at: float
     window_s: float
     counters: dict[Role, Value]
     buckets: dict[float, float]
+    every_s: float = 0.0
 
 
 @dataclass(slots=True)
 class _Kept:
+    """``gap_s``: since the sample before, 0 where there was none."""
+
     sample: PodSample
     growth: Growth | Absent
+    gap_s: float = 0.0
 
 
 class CounterMemory:
@@ -83,7 +90,7 @@ class CounterMemory:
 
     def fold(self, key: Hashable, sample: PodSample) -> Growth | Absent:
         """The growth up to this sample, or why there is none: TOO_SHORT at the first one, COUNTER_RESET at a reset."""
-        kept = self._kept.get(key)
+        kept, gap = self._kept.get(key), 0.0
         if kept is None:
             growth: Growth | Absent = Absent(Cause.TOO_SHORT, "one sample so far")
         elif kept.sample.incarnation != sample.incarnation:
@@ -91,8 +98,10 @@ class CounterMemory:
         elif sample.at <= kept.sample.at:
             return kept.growth
         else:
-            growth = _growth(kept, sample)
-        self._kept[key] = _Kept(sample, growth)
+            growth, gap = _growth(kept, sample), sample.at - kept.sample.at
+            if isinstance(growth, Growth) and kept.gap_s:
+                growth.every_s = min(gap, kept.gap_s)
+        self._kept[key] = _Kept(sample, growth, gap)
         return growth
 
     def last(self, key: Hashable) -> PodSample | None:

@@ -105,6 +105,7 @@ class KubeletSource:
                 names=SignalNames(),
                 objective=None,
                 max_age_s=watched.policy.spec.signals.max_age,
+                age_fixed=watched.policy.spec.signals.max_age_set,
                 source=self.name,
                 expected={pod.uid for pod in expected_pods(watched.pods)},
                 roles=KUBELET_ROLES,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from autoscaler.model.signal import NOT_CONFIGURED, Absent, Cause, Measured, Reading
 from autoscaler.observe import latency
-from autoscaler.observe.answers import Asked, PodAnswer, coverage_of, grown, named, why_absent
+from autoscaler.observe.answers import Asked, PodAnswer, coverage_of, grown, lasts, named, why_absent
 from autoscaler.observe.counters import Growth, Role
 from autoscaler.observe.names import Covers
 
@@ -102,6 +102,7 @@ def miss_ratio(asked: Asked, answers: Mapping[str, PodAnswer], in_flight: Readin
         weight=total,
         source=asked.source,
         note=next((part.note for part in known.values() if part.note), ""),
+        lasts_s=max(lasts(asked, answers[uid]) for uid in known),
     )
 
 

@@ -7,9 +7,10 @@ and nothing absent counts as zero.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from autoscaler.model.signal import NOT_CONFIGURED, Absent, Cause, Measured, PodSignals, Reading, Signals
-from autoscaler.observe.answers import Asked, PodAnswer, coverage_of, grown, named, why_absent
+from autoscaler.observe.answers import Asked, PodAnswer, coverage_of, grown, lasts, named, why_absent
 from autoscaler.observe.counters import Role
 from autoscaler.observe.misses import mean_latency, miss_ratio, shown_percentile
 
@@ -70,7 +71,8 @@ def _rate(asked: Asked, answer: PodAnswer, role: Role) -> Reading:
     if isinstance(value, Absent):
         return named(value, asked)
     source = f"{asked.source} ({PROCESS})" if role is Role.PROCESS_CPU else asked.source
-    return Measured(value / growth.window_s, answer.age_s, growth.window_s, weight=value, source=source)
+    limit = lasts(asked, answer)
+    return Measured(value / growth.window_s, answer.age_s, growth.window_s, weight=value, source=source, lasts_s=limit)
 
 
 def _gauge(asked: Asked, answer: PodAnswer, role: Role) -> Reading:
@@ -79,12 +81,12 @@ def _gauge(asked: Asked, answer: PodAnswer, role: Role) -> Reading:
     value = answer.sample.gauges.get(role)
     if value is None:
         return NOT_CONFIGURED
-    if answer.age_s > asked.max_age_s:
-        return Absent(Cause.STALE, f"{role} is {answer.age_s:.0f}s old", asked.source)
+    if answer.age_s > (limit := lasts(asked, answer)):
+        return Absent(Cause.STALE, f"{role} is {answer.age_s:.0f}s old, {limit:.0f}s are allowed", asked.source)
     if isinstance(value, Absent):
         return named(value, asked)
     source = f"{asked.source} ({PROCESS})" if role is Role.PROCESS_MEMORY else asked.source
-    return Measured(value, answer.age_s, source=source)
+    return Measured(value, answer.age_s, source=source, lasts_s=limit)
 
 
 def _throttled(asked: Asked, answer: PodAnswer) -> Reading:
@@ -100,7 +102,8 @@ def _throttled(asked: Asked, answer: PodAnswer) -> Reading:
             return named(absent, asked)
     assert not isinstance(periods, Absent) and not isinstance(throttled, Absent)
     share = min(1.0, throttled / periods) if periods else 0.0
-    return Measured(share, answer.age_s, growth.window_s, weight=periods, source=asked.source)
+    limit = lasts(asked, answer)
+    return Measured(share, answer.age_s, growth.window_s, weight=periods, source=asked.source, lasts_s=limit)
 
 
 def _container_first(container: Mapping[str, Reading], process: Mapping[str, Reading]) -> dict[str, Reading]:
@@ -127,6 +130,7 @@ def _over(asked: Asked, per_pod: Mapping[str, Reading], fold: Callable[[list[flo
         coverage=coverage_of(asked, measured),
         weight=sum(reading.weight for reading in values),
         source=values[0].source,
+        lasts_s=max(reading.lasts_s for reading in values),
     )
 
 
@@ -141,4 +145,4 @@ def _weighted(asked: Asked, per_pod: Mapping[str, Reading]) -> Reading:
         return reading
     measured = [one for one in per_pod.values() if isinstance(one, Measured)]
     share = sum(one.value * one.weight for one in measured) / reading.weight if reading.weight else 0.0
-    return Measured(share, reading.age_s, reading.window_s, reading.coverage, reading.weight, reading.source)
+    return replace(reading, value=share)

@@ -103,6 +103,7 @@ class ScrapeSource:
                 names=names,
                 objective=watched.policy.spec.objective.latency,
                 max_age_s=watched.policy.spec.signals.max_age,
+                age_fixed=watched.policy.spec.signals.max_age_set,
                 source=self.name,
                 expected={pod.uid for pod in expected_pods(pods)},
                 roles=page_roles(names),

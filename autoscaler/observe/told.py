@@ -69,6 +69,7 @@ def asked_of(watched: Watched, names: SignalNames, roles: frozenset[Role]) -> As
         names=names,
         objective=watched.policy.spec.objective.latency,
         max_age_s=watched.policy.spec.signals.max_age,
+        age_fixed=watched.policy.spec.signals.max_age_set,
         source=SOURCE,
         expected={pod.uid for pod in expected_pods(watched.pods)},
         roles=roles,

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from autoscaler.model.signal import Absent, Cause, Measured
+from autoscaler.model.signal import Absent, Cause, Measured, Signals
 from autoscaler.observe.names import resolve
+from autoscaler.observe.prometheus import Prometheus, PrometheusSettings
+from autoscaler.observe.prometheus_source import PrometheusSource
 from autoscaler.observe.scrape import ScrapeSource, page_url
+from tests.observe.mock import mock_prometheus
 from tests.observe.served import Server, pages, pod, policy, watched
 
 
@@ -113,3 +116,39 @@ def test_an_annotation_that_leads_nowhere_says_so(notes: dict[str, str], said: s
     annotated = pod("one", annotations={f"prometheus.io/{key}": value for key, value in notes.items()})
     found = page_url(annotated, resolve(policy(signals={"preset": "triton"})))
     assert isinstance(found, Absent) and found.cause is Cause.NOT_CONFIGURED and said in found.detail
+
+
+@pytest.mark.parametrize(
+    ("every", "signals", "lasts"),
+    [(1.0, {}, 30.0), (15.0, {}, 30.0), (30.0, {}, 60.0), (60.0, {}, 120.0), (80.0, {}, 120.0),
+     (30.0, {"maxAge": "20s"}, 20.0), (1.0, {"maxAge": "2m"}, 120.0)],
+)  # fmt: skip
+async def test_a_value_lasts_for_two_scrapes_unless_the_policy_says_how_long(
+    every: float, signals: dict[str, object], lasts: float
+) -> None:
+    """A Prometheus that scrapes every ``every`` seconds, asked each second until its samples are too old."""
+    server, name = Server(), "p-5d8f7c9b6-aaaaa"
+    async with mock_prometheus() as (mock, url), Prometheus(PrometheusSettings(url=url)) as door:
+        mock.now = scraped = 1_000_000.0
+        source = PrometheusSource(door, clock=lambda: mock.now)
+        workload = watched(pod(name), policy_=policy(signals={"preset": "generic", **signals}))
+
+        async def seen() -> Signals:
+            return (await source.read([workload], mock.now))[workload.ref]
+
+        for _ in range(4):
+            server.serve(100, 0.1)
+            scraped = mock.now
+            mock.scrape(server.page(), namespace="serving", pod=name, instance="127.0.0.1:80", job="pods")
+            told = await seen()
+            mock.now += every
+        assert isinstance(told.requests, Measured)
+        mock.now = scraped + lasts - 0.5
+        late = await seen()
+        for reading in (late.requests, late.misses, late.in_flight):
+            assert isinstance(reading, Measured) and reading.fresh(30.0 if "maxAge" not in signals else lasts)
+        mock.now = scraped + lasts + 0.5
+        old = await seen()
+        for reading in (old.requests, old.misses, old.in_flight):
+            assert isinstance(reading, Absent) and reading.cause is Cause.STALE, reading
+            assert f"{lasts:.0f}s are allowed" in reading.detail
