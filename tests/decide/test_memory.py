@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from autoscaler.decide.history import compact, restore
 from autoscaler.decide.memory_shrink import FRESH, MARGIN
 from autoscaler.decide.memory_size import PROOF
-from autoscaler.model.plan import Evict, Plan, Resize, Scale
+from autoscaler.model.plan import Evict, LimitRangeView, Plan, Resize, Scale
 from autoscaler.model.reason import Code
 from autoscaler.model.signal import Absent, Cause, Measured, PodSignals
-from autoscaler.model.workload import Pod, Qos, ScaleView
+from autoscaler.model.workload import Attempt, Pod, Qos, ResizeState, Resources, ScaleView
 from tests.decide.world import GI, START, Clock, ledger, pod, policy, signals
 
 MI = 2**20
@@ -406,3 +406,53 @@ def test_a_late_answer_to_a_pod_that_has_long_recovered_has_nothing_to_prove() -
     killed(clock, 0, clock.now)
     plans = [tick(clock, working_set=1.0 * GI) for _ in range(3)]
     assert not [one for plan in plans for one in plan.actions if isinstance(one, Evict)]
+
+
+@pytest.mark.parametrize("state", [ResizeState.DEFERRED, ResizeState.REFUSED])
+def test_more_memory_that_never_came_proves_nothing(state: ResizeState) -> None:
+    clock = Clock(spec(), pod("a", cpu=4000, memory=2 * GI))
+    tick(clock, working_set=1.0 * GI)
+    killed(clock, 0, clock.now - 1.0)
+    tick(clock, working_set=1.0 * GI)
+    grown = clock.pods[0].containers[0].desired
+    before = replace(grown, memory_limit=2 * GI, memory_request=GI)
+    refused = state is ResizeState.REFUSED
+    for _ in range(40):
+        until = clock.now if refused else None
+        wanted = Resources(memory_limit=grown.memory_limit)
+        attempt = Attempt(state, wanted, clock.now, "Quota", before=before, until=until)
+        changed(clock, 0, running=False, desired=before if refused else grown, allocated=before, actual=before)
+        clock.pods[0] = replace(
+            clock.pods[0], ready=False, attempt=replace(attempt, until=clock.now if refused else None)
+        )
+        plan = tick(clock, working_set=1.0 * GI)
+        assert not [one for one in plan.actions if isinstance(one, Evict)]
+
+
+def test_a_shrink_that_the_kubelet_refused_bars_the_next() -> None:
+    clock = shrunk()
+    since = clock.now - 20.0
+    undone = Resources(memory_limit=sizes(clock)["a"])
+    changed(clock, 0, desired=replace(clock.pods[0].containers[0].desired, memory_limit=4 * GI))
+    attempt = Attempt(ResizeState.REVERTED, Resources(memory_limit=4 * GI), since, until=clock.now, reverts=undone)
+    clock.pods[0] = replace(clock.pods[0], attempt=attempt)
+    while clock.now < since + 890.0:
+        assert memory_of(tick(clock, working_set=1.0 * GI)) == []
+    assert Code.BARRED in {hold.code for hold in clock.plan.holds}
+
+
+def test_the_limit_ranges_minimum_ends_a_shrink() -> None:
+    limits = {"serving": LimitRangeView(memory_min=int(1.5 * GI))}
+    clock = Clock(spec(shrink="WhenSafe"), pod("a", memory=4 * GI), room=ledger(limit_ranges=limits))
+    for _ in range(400):
+        tick(clock, working_set=1.0 * GI)
+    desired = clock.pods[0].containers[0].desired
+    assert 1.5 * GI <= (desired.memory_request or 0) <= 1.5 * GI + 2 * MI
+
+
+def test_the_servers_own_peak_counts_where_it_is_known() -> None:
+    clock = Clock(spec(shrink="WhenSafe"), pod("a", memory=4 * GI))
+    for _ in range(60):
+        seen = using(*clock.pods, working_set=1.0 * GI)
+        seen = {uid: replace(one, peak_memory=Measured(3.9 * GI)) for uid, one in seen.items()}
+        assert memory_of(clock.tick(signals(pods=seen))) == []

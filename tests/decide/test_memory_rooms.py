@@ -81,7 +81,7 @@ def test_who_was_killed_goes_before_who_may_be() -> None:
     plans = tick(
         room(500 * MI), (wants("a"), [pod("a", memory=4 * GI)]), (wants("b"), [killed(pod("b", memory=4 * GI))])
     )
-    assert grown(plans["b"])
+    assert grown(plans["b"])["b"][0] >= 0.2 * 4 * GI, "all that it asked for"
     assert sum(r for name in "ab" for _, r in grown(plans[name]).values()) <= 500 * MI
 
 
