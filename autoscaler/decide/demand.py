@@ -101,6 +101,9 @@ def demand(signals: Signals, policy: Policy, past: History, stand: Standing, now
         _by_use(out, live, spec.objective.cpu.target_utilization if spec.objective.cpu else USE_TARGET)
     _other_objectives(out, signals, policy, stand, max_age)
     out.stalled = past.traffic.stalled_for > max(5.0, 2.0 * out.target) and bool(out.in_flight)
+    if out.stalled and isinstance(signals.misses, Absent):
+        # Whatever they wait for, that none was answered is no proof that less would do.
+        out.blocks.append(because(Code.NO_SIGNAL, signal="misses", why=signals.misses.told))
     return out
 
 

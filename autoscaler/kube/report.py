@@ -176,8 +176,9 @@ def _objective(view: WorkloadView, policy: Policy) -> ObjectiveStatus:
 
 def _measured(text: str, reading: Reading, spell: Callable[[float], str]) -> ObjectiveStatus:
     match reading:
-        case Measured(value=value, age_s=age):
-            return ObjectiveStatus(text=text, measured=spell(value), age_seconds=round(age))
+        case Measured(value=value, age_s=age, coverage=coverage):
+            known = f" (Partial: known for {coverage:.0%} of the pods)" if coverage < 0.999 else ""
+            return ObjectiveStatus(text=text, measured=spell(value) + known, age_seconds=round(age))
         case Absent(cause=cause, detail=detail):
             return ObjectiveStatus(text=text, absent=f"{cause.value}: {detail}" if detail else cause.value)
 

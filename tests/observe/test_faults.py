@@ -30,7 +30,9 @@ from tests.observe.served import Server, policy, serving, watched
 GI = 2**30
 NAMES = ("resnet-5d8f7c9b6-aaaaa", "resnet-5d8f7c9b6-bbbbb")
 TICK_S = 15.0
-HEALTHY, LONG = 12, 16
+HEALTHY, LONG, RISING = 12, 16, 6
+FALLEN, STEADY, RISEN = 30, 1050, 3500
+"""Requests in each tick and pod: what two pods of 1.6 cores can shed, have, and can't carry."""
 START = 1_000_000.0
 
 
@@ -46,17 +48,21 @@ class Story:
     past: dict[WorkloadRef, History] = field(default_factory=dict)
     signals: Signals = field(default_factory=Signals)
     taken: list[str] = field(default_factory=list)
+    said: list[str] = field(default_factory=list)
     grown: int = 0
     frozen: bool = False
-    load: int = 1050
+    load: int = STEADY
+    every_s: float = TICK_S
 
     async def tick(self) -> None:
-        self.now += TICK_S
+        self.now += self.every_s
+        share = self.every_s / TICK_S
         if not self.frozen:
             for server in self.servers.values():
-                server.serve(self.load, 0.1)
-                server.cpu_s += self.load * 0.02
-                server.periods += 150
+                server.serve(round(self.load * share), 0.1)
+                server.cpu_s += min(self.load * 0.02, 1.6 * TICK_S) * share
+                server.periods += round(150 * share)
+                server.throttled += round(150 * share) if self.load * 0.02 > 1.6 * TICK_S else 0
             self.scrape()
         spec = policy(vertical={"cpu": {"min": "100m", "max": "4"}}, horizontal={"minReplicas": 1, "maxReplicas": 4})
         workload = watched(*self.pods, policy_=spec)
@@ -68,6 +74,7 @@ class Story:
         )  # fmt: skip
         ledger = Ledger({"n1": Node("n1", 64_000, 64 * GI)}, {"n1": 4000}, {"n1": 4 * GI})
         plans, self.past = decide(Seen(self.now, (Subject(view, spec),), ledger), self.past)
+        self.said = [str(reason) for reason in (plans[spec.ref].reason, *plans[spec.ref].holds)]
         for action in plans[spec.ref].actions:
             if isinstance(action, Scale) and action.after < action.before:
                 self.taken.append(f"scale-in: {action.reason}")
@@ -104,11 +111,12 @@ def _cadvisor(servers: dict[str, Server], now: float) -> bytes:
 
 @dataclass
 class Broken:
-    """How the pages are spoilt: ``text`` changes them, ``respond`` replaces them."""
+    """How the pages are spoilt: ``text`` changes them, ``respond`` replaces them, ``only`` spares all other pods."""
 
     text: Callable[[str], str] = lambda page: page
     respond: Callable[[], web.Response] | None = None
     closed: bool = False
+    only: str = ""
 
 
 @asynccontextmanager
@@ -116,6 +124,8 @@ async def scraping(broken: Broken) -> AsyncIterator[Story]:
     servers = {name: Server() for name in NAMES}
 
     async def page(request: web.BaseRequest) -> web.StreamResponse:
+        if broken.only and request.path.strip("/") == broken.only:
+            return web.Response(status=500)
         if broken.closed and request.transport is not None:
             request.transport.abort()
         if broken.respond is not None:
@@ -169,6 +179,7 @@ def _doubled(page: str) -> str:
 PAGE_FAULTS: dict[str, tuple[Callable[[str], str], Cause]] = {
     "NaN": (_values("requests_total|request_duration_seconds", "NaN"), Cause.NAN),
     "+Inf": (_values("requests_total|request_duration_seconds", "+Inf"), Cause.INFINITE),
+    "-Inf": (_values("requests_total|request_duration_seconds", "-Inf"), Cause.INFINITE),
     "negative": (_values("requests_total|request_duration_seconds", "-5"), Cause.NEGATIVE),
     "no such metric": (_without("request(s_total|_duration_seconds)"), Cause.NO_SUCH_METRIC),
     "no bucket": (_without(r'request_duration_seconds_bucket\{[^}]*le="0\.(1|25|5)"'), Cause.NO_BUCKET),
@@ -182,6 +193,16 @@ SCRAPE_FAULTS: dict[str, tuple[Broken, Cause]] = {
     "too large": (Broken(lambda page: page + "x" * 200_000), Cause.REFUSED),
     "closed": (Broken(closed=True), Cause.SOURCE_DOWN),
     "empty": (Broken(lambda page: ""), Cause.NO_SUCH_METRIC),
+    "gone": (Broken(respond=lambda: web.Response(status=404)), Cause.REFUSED),
+    "forbidden": (Broken(respond=lambda: web.Response(status=403)), Cause.REFUSED),
+    "compressed": (
+        Broken(respond=lambda: web.Response(body=b"x", headers={"Content-Encoding": "gzip"})),
+        Cause.REFUSED,
+    ),
+    "led elsewhere": (
+        Broken(respond=lambda: web.Response(status=302, headers={"Location": "http://localhost:1/"})),
+        Cause.REFUSED,
+    ),
 }
 ANSWER_FAULTS: dict[str, tuple[Callable[[web.BaseRequest], object], Cause]] = {
     "down": (lambda _: web.Response(status=503), Cause.SOURCE_DOWN),
@@ -200,33 +221,48 @@ ANSWER_FAULTS: dict[str, tuple[Callable[[web.BaseRequest], object], Cause]] = {
 }
 
 
-async def _live_with(story: Story, break_it: Callable[[], None], cause: Cause | None) -> None:
+async def _live_with(
+    story: Story, break_it: Callable[[], None], cause: Cause | None, *, load: int = FALLEN, cpu_known: bool = True
+) -> None:
+    """Health, then the fault and another load. ``cpu_known``: whether the kubelet's figures outlive the fault."""
     for _ in range(HEALTHY):
         await story.tick()
     assert isinstance(story.signals.misses, Measured) and isinstance(story.signals.cpu, Measured)
-    assert not story.taken, "too early to tell a fault from health"
+    assert not story.taken and not story.grown, "too early to tell a fault from health"
     break_it()
-    story.load = 30
-    for _ in range(LONG):
+    story.load = load
+    for _ in range(LONG if load == FALLEN else RISING):
         await story.tick()
-    if cause is not None:
-        assert isinstance(story.signals.misses, Absent), story.signals.misses
-        assert story.signals.misses.cause is cause, story.signals.misses
-        assert not story.taken
+    if cause is None:
+        return
+    assert isinstance(story.signals.misses, Absent), story.signals.misses
+    assert story.signals.misses.cause is cause, story.signals.misses
+    assert not story.taken
+    if load == RISEN and cpu_known:
+        assert story.grown, "what is still valid is enough to grow on"
+    if load == FALLEN:
+        assert not story.grown, "nothing is bought for a fault"
+        assert any(f"({cause}" in line or f": {cause}" in line for line in story.said), story.said
 
 
-async def test_without_a_fault_these_pods_are_made_smaller() -> None:
+@pytest.mark.parametrize("load", [FALLEN, RISEN])
+async def test_without_a_fault_the_load_is_followed(load: int) -> None:
     """The story itself: each row below would fail if its fault went unnoticed."""
-    async with scraping(Broken()) as story:
-        await _live_with(story, lambda: None, None)
-        assert story.taken
+    for opened in (scraping(Broken()), _prometheus_alone()):
+        async with opened as story:
+            await _live_with(story, lambda: None, None, load=load)
+            assert bool(story.taken) == (load == FALLEN) and bool(story.grown) == (load == RISEN)
+
+
+@asynccontextmanager
+async def _prometheus_alone() -> AsyncIterator[Story]:
     async with through_prometheus(Broken()) as (story, _):
-        await _live_with(story, lambda: None, None)
-        assert story.taken
+        yield story
 
 
+@pytest.mark.parametrize("load", [FALLEN, RISEN])
 @pytest.mark.parametrize("fault", SCRAPE_FAULTS)
-async def test_a_broken_page_takes_nothing_away(fault: str) -> None:
+async def test_a_broken_page_takes_nothing_away_and_growing_goes_on(fault: str, load: int) -> None:
     spoilt, cause = SCRAPE_FAULTS[fault]
     broken = Broken()
 
@@ -234,22 +270,66 @@ async def test_a_broken_page_takes_nothing_away(fault: str) -> None:
         broken.text, broken.respond, broken.closed = spoilt.text, spoilt.respond, spoilt.closed
 
     async with scraping(broken) as story:
-        await _live_with(story, break_it, cause)
+        await _live_with(story, break_it, cause, load=load)
 
 
+@pytest.mark.parametrize("load", [FALLEN, RISEN])
 @pytest.mark.parametrize("fault", PAGE_FAULTS)
-async def test_broken_series_in_prometheus_take_nothing_away(fault: str) -> None:
+async def test_broken_series_in_prometheus_take_nothing_away_and_growing_goes_on(fault: str, load: int) -> None:
     text, cause = PAGE_FAULTS[fault]
     broken = Broken()
     async with through_prometheus(broken) as (story, _):
-        await _live_with(story, lambda: setattr(broken, "text", text), cause)
+        await _live_with(story, lambda: setattr(broken, "text", text), cause, load=load)
 
 
 @pytest.mark.parametrize("fault", ANSWER_FAULTS)
 async def test_a_broken_prometheus_takes_nothing_away(fault: str) -> None:
+    """With all its answers gone there is nothing to grow on either; the next source is asked, where there is one."""
     answer, cause = ANSWER_FAULTS[fault]
     async with through_prometheus(Broken()) as (story, mock):
-        await _live_with(story, lambda: setattr(mock, "answer", answer), cause)
+        await _live_with(story, lambda: setattr(mock, "answer", answer), cause, cpu_known=False)
+
+
+@pytest.mark.parametrize("load", [FALLEN, RISEN])
+async def test_half_of_the_pods_are_not_taken_for_all(load: int) -> None:
+    """One of two pods shows nothing more. What the other says is used to grow and never to take away, and a share of
+    the misses is not told as the whole."""
+    broken = Broken()
+    async with scraping(broken) as story:
+        await _live_with(story, lambda: setattr(broken, "only", NAMES[0]), None, load=load)
+        assert isinstance(story.signals.misses, Absent | Measured)
+        misses = story.signals.misses
+        assert isinstance(misses, Measured) and misses.coverage == 0.5 and misses.value == 0.0
+        if load == FALLEN:
+            assert any("Partial: known for 50% of the pods" in line for line in story.said), story.said
+        assert not any("WithinObjective" in line for line in story.said), story.said
+        assert not story.taken and bool(story.grown) == (load == RISEN)
+
+
+async def test_requests_that_wait_while_none_is_answered_are_no_idleness() -> None:
+    async with scraping(Broken()) as story:
+
+        def stall() -> None:
+            for server in story.servers.values():
+                server.in_flight = 200
+
+        await _live_with(story, stall, None, load=0)
+        assert isinstance(story.signals.misses, Absent) and story.signals.misses.cause is Cause.NO_TRAFFIC
+        assert isinstance(story.signals.requests, Measured) and story.signals.requests.value == 0.0
+        assert not story.taken
+
+
+async def test_a_step_is_in_the_decision_with_the_second_scrape() -> None:
+    """A scrape and a tick a second: the load rises between two of them, and the second one after it has grown."""
+    async with scraping(Broken()) as story:
+        story.every_s = 1.0
+        for _ in range(60):
+            await story.tick()
+        assert not story.grown
+        story.load = RISEN
+        for _ in range(2):
+            await story.tick()
+        assert story.grown, story.said
 
 
 async def test_series_that_stop_are_stale_not_zero() -> None:
