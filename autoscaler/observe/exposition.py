@@ -34,6 +34,10 @@ class PageRefused(Exception):
     """The page is not one, or it passes a bound; the message says which."""
 
 
+class PageTooLarge(PageRefused):
+    """It passes a bound: reading so far was wasted, and will be again."""
+
+
 @dataclass(frozen=True, slots=True)
 class Series:
     """One line. ``at``: the page's own timestamp in unix seconds, None where it has none."""
@@ -100,12 +104,12 @@ class PageScanner:
         """Raises PageRefused when the page passes a bound."""
         self._size += len(chunk)
         if self._size > self.max_bytes:
-            raise PageRefused(f"page larger than {self.max_bytes / 2**20:.3g} MiB")
+            raise PageTooLarge(f"page larger than {self.max_bytes / 2**20:.3g} MiB")
         block = self._rest + chunk
         cut = block.rfind(b"\n")
         self._rest = block[cut:]
         if len(self._rest) > MAX_LINE_BYTES:
-            raise PageRefused(f"line longer than {MAX_LINE_BYTES // 1024} KiB")
+            raise PageTooLarge(f"line longer than {MAX_LINE_BYTES // 1024} KiB")
         if cut > 0:
             self._scan(block[: cut + 1])
 
@@ -121,7 +125,7 @@ class PageScanner:
                 if after in (b"{", b" ", b"\t"):
                     self._lines.append(block[found + 1 : end])
                     if len(self._lines) > self.max_series:
-                        raise PageRefused(f"more than {self.max_series} series of the metrics in use")
+                        raise PageTooLarge(f"more than {self.max_series} series of the metrics in use")
                 found = block.find(needle, end)
         for needle, family in self._types.items():
             found = block.find(needle)

@@ -28,7 +28,15 @@ from autoscaler.model.signal import Absent, Cause, Signals
 from autoscaler.model.workload import Pod, WorkloadRef
 from autoscaler.observe.answers import Asked, PodAnswer, expected_pods, page_roles
 from autoscaler.observe.counters import CounterMemory
-from autoscaler.observe.exposition import MAX_LINE_BYTES, MAX_PAGE_BYTES, Page, PageRefused, PageScanner, family_names
+from autoscaler.observe.exposition import (
+    MAX_LINE_BYTES,
+    MAX_PAGE_BYTES,
+    Page,
+    PageRefused,
+    PageScanner,
+    PageTooLarge,
+    family_names,
+)
 from autoscaler.observe.merging import absent_signals
 from autoscaler.observe.names import SignalNames, resolve
 from autoscaler.observe.pages import sample_of, wanted_metrics
@@ -39,6 +47,9 @@ ACCEPT = "application/openmetrics-text;version=1.0.0;q=0.6,text/plain;version=0.
 DEFAULT_PORT = 8000
 DEFAULT_PATH = "/metrics"
 MAX_NAMES = 50_000
+BARRED_S = (5.0, 30.0)
+"""A page that passes a bound is left alone for the first, then twice as long each time, up to the second: reading one
+to its bound costs as much as a thousand good ones."""
 REDIRECTS = frozenset({301, 302, 307, 308})
 
 
@@ -70,6 +81,8 @@ class ScrapeSource:
         self._tls = tls
         self._clock = clock
         self._memory = CounterMemory()
+        self._barred: dict[tuple[WorkloadRef, str], tuple[float, float, Absent]] = {}
+        """Until when, for how long, and why."""
         self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> ScrapeSource:
@@ -130,16 +143,27 @@ class ScrapeSource:
             late = Absent(Cause.SOURCE_DOWN, f"not scraped within {self.limits.read_s:g}s", self.name)
             for watched, _, pod in work:
                 answers[watched.ref].setdefault(pod.uid, PodAnswer(why=late))
-        self._memory.prune({(watched.ref, pod.uid) for watched, _, pods in chosen for pod in pods})
+        live = {(watched.ref, pod.uid) for watched, _, pods in chosen for pod in pods}
+        self._memory.prune(live)
+        self._barred = {key: barred for key, barred in self._barred.items() if key in live}
         return answers
 
     async def _scrape_pod(self, watched: Watched, names: SignalNames, pod: Pod) -> PodAnswer:
         url = page_url(pod, names, self._host)
         if isinstance(url, Absent):
             return PodAnswer(why=url)
+        key = (watched.ref, pod.uid)
+        until, barred_s, why = self._barred.get(key, (0.0, 0.0, None))
+        if why is not None and self._clock() < until:
+            return PodAnswer(why=why)
         try:
             async with asyncio.timeout(self.limits.page_s):
                 page, at = await self._fetch(url, names)
+        except PageTooLarge as large:
+            wait = min(max(BARRED_S[0], 2 * barred_s), BARRED_S[1])
+            why = Absent(Cause.REFUSED, f"{url}: {large}, left alone for {wait:g}s", self.name)
+            self._barred[key] = (self._clock() + wait, wait, why)
+            return PodAnswer(why=why)
         except PageRefused as refused:
             return PodAnswer(why=Absent(Cause.REFUSED, f"{url}: {refused}", self.name))
         except TimeoutError:
@@ -147,7 +171,7 @@ class ScrapeSource:
         except (aiohttp.ClientError, OSError, ValueError) as error:
             said = str(error) or type(error).__name__
             return PodAnswer(why=Absent(Cause.SOURCE_DOWN, f"{url}: {said[:120]}", self.name))
-        key = (watched.ref, pod.uid)
+        self._barred.pop(key, None)
         sample = sample_of(page, names, incarnation(pod, watched.container), at, self._memory.last(key))
         growth = self._memory.fold(key, sample)
         return PodAnswer(sample, growth, age_s=max(0.0, self._clock() - at))

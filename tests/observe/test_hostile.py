@@ -55,6 +55,28 @@ async def test_a_page_without_end_is_refused(chunk: bytes, pause: float, cause: 
     assert isinstance(seen.requests, Absent) and seen.requests.cause is cause and said in seen.requests.detail
 
 
+async def test_a_page_past_its_bounds_is_asked_ever_more_seldom() -> None:
+    """Sixty reads a second apart: at 0, 5, 15, 35 s, and again at 65 when it has healed."""
+    server, asked, healed, now = Server(), [], False, 100.0
+
+    async def answer(request: web.BaseRequest) -> web.StreamResponse:
+        asked.append(now - 100.0)
+        return web.Response(text=server.page()) if healed else await _endless(request, b"# padding\n" * 10_000, 0)
+
+    async with serving(answer) as port, ScrapeSource(limits=LIMITS, clock=lambda: now) as source:
+        workload = watched(pod("one", port))
+        for _ in range(60):
+            refused = (await source.read([workload], now))[workload.ref].requests
+            assert isinstance(refused, Absent) and refused.cause is Cause.REFUSED and "left alone" in refused.detail
+            now += 1.0
+        assert asked == [0.0, 5.0, 15.0, 35.0]
+        healed, now = True, 165.0
+        await source.read([workload], now)
+        now += 1.0
+        seen = (await source.read([workload], now))[workload.ref]
+        assert isinstance(seen.requests, Measured)
+
+
 async def test_endless_label_values_are_refused() -> None:
     text = "".join(f'requests_total{{path="/{n}"}} 1\n' for n in range(30_000))
 
