@@ -13,7 +13,7 @@ from autoscaler.model.seen import Subject
 from autoscaler.model.signal import Absent, Cause, Measured, Reading
 from autoscaler.observe import presets
 from autoscaler.observe.names import SignalNames, resolve
-from autoscaler.observe.scrape import ScrapeLimits, names_on_page
+from autoscaler.observe.page_door import ScrapeLimits, names_on_page
 
 REMEDIES: Final[Mapping[Cause, str]] = {
     Cause.NOT_CONFIGURED: "name it under spec.signals, or the server's preset (autoscaler presets)",

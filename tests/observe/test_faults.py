@@ -20,10 +20,11 @@ from autoscaler.model.workload import Container, Node, Pod, Resources, ScaleView
 from autoscaler.observe.fallback import Fallback
 from autoscaler.observe.honesty import MEANINGS
 from autoscaler.observe.kubelet import KubeletSource
+from autoscaler.observe.page_door import ScrapeLimits
 from autoscaler.observe.ports import MetricSource
 from autoscaler.observe.prometheus import Prometheus, PrometheusSettings
 from autoscaler.observe.prometheus_source import PrometheusSource
-from autoscaler.observe.scrape import ScrapeLimits, ScrapeSource
+from autoscaler.observe.scrape import ScrapeSource
 from tests.observe.mock import MockPrometheus, mock_prometheus
 from tests.observe.served import Server, policy, serving, watched
 

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from autoscaler.model.signal import Absent, Cause, Measured, Signals
 from autoscaler.observe.exposition import PageRefused, PageScanner, read_page, total
-from autoscaler.observe.scrape import ScrapeLimits, ScrapeSource
+from autoscaler.observe.page_door import ScrapeLimits
+from autoscaler.observe.scrape import ScrapeSource
 from tests.observe.served import Server, pod, serving, watched
 
 LIMITS = ScrapeLimits(page_s=0.4, read_s=1.0, page_bytes=2 * 2**20)

@@ -6,9 +6,10 @@ import pytest
 
 from autoscaler.model.signal import Absent, Cause, Measured, Signals
 from autoscaler.observe.names import resolve
+from autoscaler.observe.page_door import page_url
 from autoscaler.observe.prometheus import Prometheus, PrometheusSettings
 from autoscaler.observe.prometheus_source import PrometheusSource
-from autoscaler.observe.scrape import ScrapeSource, page_url
+from autoscaler.observe.scrape import ScrapeSource
 from tests.observe.mock import mock_prometheus
 from tests.observe.served import Server, pages, pod, policy, watched
 
