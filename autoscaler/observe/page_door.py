@@ -23,7 +23,8 @@ from autoscaler.observe.exposition import MAX_LINE_BYTES, MAX_PAGE_BYTES, PageRe
 from autoscaler.observe.names import SignalNames
 
 SOURCE = "scrape"
-ACCEPT = "application/openmetrics-text;version=1.0.0;q=0.6,text/plain;version=0.0.4;q=0.5,*/*;q=0.1"
+ACCEPT = "text/plain;version=0.0.4;q=0.6,application/openmetrics-text;version=1.0.0;q=0.5,*/*;q=0.1"
+"""Text first: in OpenMetrics libraries add _total to counters that their servers' documentation writes without it."""
 DEFAULT_PORT = 8000
 DEFAULT_PATH = "/metrics"
 MAX_NAMES = 50_000

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from autoscaler.model.policy import LatencyObjective
@@ -154,6 +156,22 @@ def test_names_set_by_hand_replace_the_presets() -> None:
     assert names.requests[0].metric == "vllm:request_success_total"
     only = resolve(policy(signals={"latency": {"histogram": "latency_ms", "unit": "ms"}}))
     assert only.requests[0].metric == "latency_ms_count" and not only.in_flight
+
+
+def suffixed(page: str) -> str:
+    """As a library writes it that gives every counter the suffix of OpenMetrics."""
+    counters = re.findall(r"# TYPE (\S+) counter", page)
+    for name in (one for one in counters if not one.endswith("_total")):
+        page = re.sub(rf"(?m)^{name}(?=[{{ ])", f"{name}_total", page)
+    return page
+
+
+@pytest.mark.parametrize("name", ["torchserve", "kserve-revision"])
+def test_a_counter_may_have_the_suffix_of_openmetrics(name: str) -> None:
+    page = PAGES[name]
+    plain = signals(name, page(200, 0, 5, 3), page(300, 10, 25, 4))
+    with_it = signals(name, suffixed(page(200, 0, 5, 3)), suffixed(page(300, 10, 25, 4)))
+    assert with_it == plain and isinstance(plain.failures, Measured)
 
 
 @pytest.mark.parametrize("name", PAGES)

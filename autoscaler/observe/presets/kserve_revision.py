@@ -10,8 +10,11 @@ PRESET = Preset(
         histogram=Histogram(
             "revision_request_latencies", where(response_code="!~5..|429"), unit=1e-3, covers=Covers.SUCCESSES
         ),
-        requests=(Selector("revision_request_count"),),
-        failures=(Selector("revision_request_count", where(response_code="=~5..|429")),),
+        requests=(Selector("revision_request_count"), Selector("revision_request_count_total")),
+        failures=(
+            Selector("revision_request_count", where(response_code="=~5..|429")),
+            Selector("revision_request_count_total", where(response_code="=~5..|429")),  # the library's suffix
+        ),
         in_flight=(Selector("revision_queue_depth", optional=True),),
         process_cpu=(),
         process_memory=(),
