@@ -43,6 +43,8 @@ class Snapshot:
     past: Mapping[WorkloadRef, History] = field(default_factory=dict)
     resources: Mapping[str, str] = field(default_factory=dict)
     """Plural names by ``apiVersion/Kind``, as discovered."""
+    minor: int | None = None
+    """The server's minor version where it said one: what it would refuse depends on it."""
 
 
 def save(snapshot: Snapshot, path: str | Path) -> None:

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import Any, get_args
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, get_args
 
 from autoscaler import settings as tree
 from autoscaler.cli import OK, WRONG, Wrong
-from autoscaler.cli.plan import alone, looks_of, mistakes, observe, read_snapshot
+from autoscaler.cli.plan import alone, looks_of, mistakes, observe, read_snapshot, rehearsal
 from autoscaler.cli.start import finish, policies_of, settings_of
+
+if TYPE_CHECKING:
+    from autoscaler.model.plan import Action
+    from autoscaler.model.reason import Reason
+    from autoscaler.model.workload import WorkloadRef
 
 ONLY = ("policy", "kubeconfig", "context", "server", "namespace", "resources", "interval", "api", "prometheus",
         "brakes", "log")  # fmt: skip
@@ -41,8 +47,9 @@ def run(args: argparse.Namespace) -> int:
         for problem in problems:
             print(problem, file=sys.stderr)
     plans, _ = decide(taken.seen, taken.past)
+    held = rehearsal(plans, taken).held
     told = [
-        explain(subject, plans[subject.view.ref])
+        explain(subject, plans[subject.view.ref]) + _held_back(subject.view.ref, held)
         for subject in taken.seen.subjects
         if args.what in (None, subject.view.ref.name, str(subject.view.ref))
     ]
@@ -53,6 +60,12 @@ def run(args: argparse.Namespace) -> int:
     for line in wrong:
         print(line, file=sys.stderr)
     return WRONG if wrong else OK
+
+
+def _held_back(ref: WorkloadRef, held: Sequence[tuple[Action, Reason]]) -> str:
+    """What is planned and would nevertheless not be sent, each with the reason."""
+    lines = dict.fromkeys(f"  held back: {why.text}" for action, why in held if action.workload == ref)
+    return "".join(f"{line}\n" for line in lines)
 
 
 def field_text(path: str) -> str:

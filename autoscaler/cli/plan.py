@@ -5,14 +5,20 @@ from __future__ import annotations
 import argparse
 import asyncio
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from autoscaler import settings as tree
 from autoscaler.cli import FAILED, OK, PENDING, WRONG, Wrong
 from autoscaler.cli.start import finish, policies_of, settings_of
 from autoscaler.model.seen import Seen
 from autoscaler.snapshot import Snapshot, SnapshotError
+
+if TYPE_CHECKING:
+    from autoscaler.act.rehearse import Rehearsal
+    from autoscaler.model.plan import Plan
+    from autoscaler.model.workload import WorkloadRef
 
 FORMATS = ("table", "json", "yaml", "kyaml", "kubectl")
 SYNC_S = 15.0
@@ -121,6 +127,7 @@ async def observe(settings: Any, policies: Any, looks: int) -> tuple[Snapshot, t
         applier = Applier(PrintingSink(), clock=parts.clock.now, limits=limits_of(settings), look=parts.look)
         loop = ControlLoop(parts.observer, parts.source, applier, parts.clock, parts.obeyed(policies))
         names = await parts.resource_names(loop.policies)
+        minor = applier.minor = await _minor_of(parts)
         print(f"observing the load for {(looks - 1) * settings.interval:g}s", file=sys.stderr)
         past: Any = {}
         for look in range(looks):
@@ -133,7 +140,29 @@ async def observe(settings: Any, policies: Any, looks: int) -> tuple[Snapshot, t
                 _, past = decide(seen, past)
         watching.cancel()
         resources = {f"{version}/{kind}": plural for (version, kind), plural in names.items()}
-        return Snapshot(seen, past, resources), (*parts.observer.problems(), *_refused(parts, policies))
+        return Snapshot(seen, past, resources, minor), (*parts.observer.problems(), *_refused(parts, policies))
+
+
+async def _minor_of(parts: Any) -> int | None:
+    """The server's minor version; None where it doesn't tell, then no rule of one version is applied."""
+    from autoscaler.kube.discovery import server_version
+    from autoscaler.kube.errors import KubeError
+
+    try:
+        return (await server_version(parts.client)).minor
+    except KubeError:
+        return None
+
+
+def rehearsal(plans: Mapping[WorkloadRef, Plan], taken: Snapshot) -> Rehearsal:
+    """What `run` would send for these plans to the cluster that was seen, and what it would hold back."""
+    from autoscaler.act.rehearse import rehearse
+
+    names: dict[tuple[str, str], str] = {}
+    for key, plural in taken.resources.items():
+        version, _, kind = key.rpartition("/")
+        names[version, kind] = plural
+    return rehearse(list(plans.values()), taken.seen, resources=names, minor=taken.minor)
 
 
 class Unseen(OSError):
@@ -148,13 +177,11 @@ def _refused(parts: Any, policies: Any) -> tuple[str, ...]:
 
 
 def _print(taken: Snapshot, args: argparse.Namespace) -> int:
-    from autoscaler.act.rehearse import rehearse
     from autoscaler.act.show import render
     from autoscaler.decide.decision import decide
 
     plans, _ = decide(taken.seen, taken.past)
-    names = {tuple(key.rsplit("/", 1)): plural for key, plural in taken.resources.items()}
-    rehearsed = rehearse(list(plans.values()), taken.seen, resources=names)  # type: ignore[arg-type]
+    rehearsed = rehearsal(plans, taken)
     patches = rehearsed.patches
     held = [plan for plan in plans.values() if not plan.actions]
     if args.output == "table":

@@ -12,8 +12,9 @@ from autoscaler.act.patches import of_plan
 from autoscaler.act.rehearse import rehearse
 from autoscaler.act.show import FORMATS, render
 from autoscaler.model.plan import AnnotatePod, Evict, Scale
+from autoscaler.model.signal import Measured, PodSignals, Signals
 from autoscaler.model.workload import Resources, TargetRef
-from tests.act.made import REF, WHY, plan, pod, resize, seen, view
+from tests.act.made import MI, REF, WHY, plan, pod, resize, seen, view
 
 ONE = pod()
 PATCHES = of_plan(
@@ -93,3 +94,13 @@ def test_a_rehearsal_holds_back_what_would_not_be_sent() -> None:
     rehearsed = rehearse([plan(good, bad)], seen(view(ONE, pod(name="b"))))
     assert [patch.action for patch in rehearsed.patches] == [good]
     assert [action for action, _ in rehearsed.held] == [bad]
+
+
+@pytest.mark.parametrize(("minor", "refused"), [(33, True), (34, False), (36, False), (None, False)])
+def test_a_rehearsal_knows_what_the_server_of_this_version_refuses(minor: int | None, refused: bool) -> None:
+    """A memory limit may not be lowered without a restart on 1.33; later the kubelet alone looks at it."""
+    usage = Signals(pods={ONE.uid: PodSignals(memory_usage=Measured(300.0 * MI, age_s=3.0))})
+    shrink = resize(ONE, Resources(memory_limit=1600 * MI))
+    rehearsed = rehearse([plan(shrink)], seen(view(ONE, signals=usage)), minor=minor)
+    assert [action for action, why in rehearsed.held if "1.33" in why.text] == ([shrink] if refused else [])
+    assert [patch.action for patch in rehearsed.patches] == ([] if refused else [shrink])

@@ -64,6 +64,7 @@ async def test_a_plan_is_printed_in_every_form_replayed_to_the_byte_and_writes_n
         )
         assert code == 3, (out, err)
         assert "observing the load for 1s" in err
+        assert json.loads(saved.read_text())["snapshot"]["minor"] == 36
         asked = json.loads(out)
         assert {request["path"].rsplit("/", 1)[1] for request in asked} <= {"resize", "scale"}
         assert place.cluster.audit.writes() == []

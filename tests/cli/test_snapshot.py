@@ -86,7 +86,7 @@ PAST = {
 
 def test_it_reads_back_equal_and_decides_the_same_plan() -> None:
     attempt = Attempt(ResizeState.DEFERRED, Resources(cpu_limit=2000), 1.5, "NodeCapacity", "no room")
-    taken = Snapshot(seen(BUSY, attempt=attempt), PAST, {"apps/v1/Deployment": "deployments"})
+    taken = Snapshot(seen(BUSY, attempt=attempt), PAST, {"apps/v1/Deployment": "deployments"}, 33)
     again = snapshot.loads(snapshot.dumps(taken))
     assert again == taken
     assert again.seen.subjects[0].policy.spec.objective.latency.target == 0.5123456789  # type: ignore[union-attr]
