@@ -48,7 +48,8 @@ class PodSample:
     ``incarnation``: what changes when the counters begin again at zero (uid and container start). ``counters`` and
     ``gauges`` hold finite, non-negative numbers or the cause of their absence; a role that is no key wasn't asked for.
     ``buckets``: cumulative counts of successful requests by upper bound in seconds, ``inf`` included.
-    ``quantiles``: of a summary, seconds by quantile.
+    ``quantiles``: of a summary, seconds by quantile. ``stamp``: the newest time the page itself gives, by the server's
+    clock (only whether it moves is of use); None where it gives none.
     """
 
     incarnation: Hashable
@@ -57,6 +58,7 @@ class PodSample:
     gauges: dict[Role, Value] = field(default_factory=dict)
     buckets: dict[float, float] = field(default_factory=dict)
     quantiles: dict[float, float] = field(default_factory=dict)
+    stamp: float | None = None
 
 
 @dataclass(slots=True)
@@ -137,8 +139,10 @@ def _growth(kept: _Kept, sample: PodSample) -> Growth | Absent:
         else:
             counters[role] = value - before
     buckets: dict[float, float] = {}
+    # a labelled histogram has no buckets before its first event
+    unborn = 0.0 if not kept.sample.buckets and kept.sample.counters.get(Role.FINISHED) == 0.0 else None
     for bound, count in sample.buckets.items():
-        earlier = kept.sample.buckets.get(bound)
+        earlier = kept.sample.buckets.get(bound, unborn)
         if earlier is None:
             continue
         if count < earlier:

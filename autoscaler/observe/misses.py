@@ -36,6 +36,11 @@ def part_of(asked: Asked, answer: PodAnswer) -> Part | Absent:
     if isinstance(finished, Absent):
         return finished
     note = ""
+    if asked.names.histogram is not None and not growth.buckets and finished == 0:
+        counted = growth.counters.get(Role.REQUESTS)
+        if isinstance(counted, float) and counted > 0:
+            return Absent(Cause.NO_SUCH_METRIC, f"{asked.names.histogram.metric}: no series, {counted:g} requests")
+        return Part(0.0, 0.0, True)
     if asked.names.histogram is not None:
         bound = latency.objective_bound(growth.buckets, asked.objective.target)
         if isinstance(bound, Absent):

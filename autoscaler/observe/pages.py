@@ -33,11 +33,23 @@ def wanted_metrics(names: SignalNames) -> frozenset[str]:
 def sample_of(
     page: Page, names: SignalNames, incarnation: Hashable, at: float, before: PodSample | None = None
 ) -> PodSample:
-    """The numbers of one server's page. A page time stamped by the server is not used: its clock is not ours.
+    """The numbers of one server's page. Times written by the server are not used as such, its clock is not ours; but
+    where they don't move, this is the page of before.
 
     ``before``: the pod's last sample, so that an optional metric that was there and vanished is missed.
     """
-    sample = PodSample(incarnation, at)
+    stamps = [one.at for several in page.series.values() for one in several if one.at is not None]
+    sample = PodSample(incarnation, at, stamp=max(stamps, default=None))
+    if (
+        before is not None
+        and sample.stamp is not None
+        and (before.incarnation, before.stamp)
+        == (
+            incarnation,
+            sample.stamp,
+        )
+    ):
+        sample.at = before.at
     counters = {
         Role.REQUESTS: names.requests,
         Role.FAILURES: names.failures,

@@ -146,7 +146,7 @@ class ScrapeSource:
         self._barred.pop(key, None)
         sample = sample_of(page, names, incarnation(pod, watched.container), at, self._memory.last(key))
         growth = self._memory.fold(key, sample)
-        return PodAnswer(sample, growth, age_s=max(0.0, self._clock() - at))
+        return PodAnswer(sample, growth, age_s=max(0.0, self._clock() - sample.at))
 
     async def _fetch(self, url: str, names: SignalNames) -> tuple[Page, float]:
         if self._session is None:

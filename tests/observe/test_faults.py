@@ -194,6 +194,10 @@ SCRAPE_FAULTS: dict[str, tuple[Broken, Cause]] = {
     "too large": (Broken(lambda page: page + "x" * 200_000), Cause.REFUSED),
     "closed": (Broken(closed=True), Cause.SOURCE_DOWN),
     "empty": (Broken(lambda page: ""), Cause.NO_SUCH_METRIC),
+    "declared only": (
+        Broken(lambda page: re.sub(r"(?m)^request_duration_seconds.*\n", "", page)),
+        Cause.NO_SUCH_METRIC,
+    ),
     "gone": (Broken(respond=lambda: web.Response(status=404)), Cause.REFUSED),
     "forbidden": (Broken(respond=lambda: web.Response(status=403)), Cause.REFUSED),
     "compressed": (

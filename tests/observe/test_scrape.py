@@ -153,3 +153,51 @@ async def test_a_value_lasts_for_two_scrapes_unless_the_policy_says_how_long(
         for reading in (old.requests, old.misses, old.in_flight):
             assert isinstance(reading, Absent) and reading.cause is Cause.STALE, reading
             assert f"{lasts:.0f}s are allowed" in reading.detail
+
+
+async def test_a_page_whose_own_times_stand_still_grows_stale() -> None:
+    server, clock, stamp = Server(), Clock(), 5_000.0  # by the server's clock, whatever that is
+
+    def page() -> str:
+        return "".join(
+            line + (f" {stamp * 1000:.0f}" if line[0] != "#" else "") + "\n" for line in server.page().splitlines()
+        )
+
+    async with pages({"one": page}) as port, ScrapeSource(clock=clock) as source:
+        workload = watched(pod("one", port, path="/one"))
+        for moving in (True, True, True, False, False):
+            if moving:
+                server.serve(10, 0.1)
+                stamp += 1.0
+            clock.now += 1.0
+            seen = (await source.read([workload], clock.now))[workload.ref]
+        assert isinstance(seen.requests, Measured) and seen.requests.value == 10.0 and seen.requests.age_s == 2.0
+        clock.now += 30.0
+        old = (await source.read([workload], clock.now))[workload.ref]
+    for reading in (old.requests, old.misses, old.in_flight):
+        assert isinstance(reading, Absent) and reading.cause is Cause.STALE
+
+
+async def test_a_labelled_histogram_before_and_with_its_first_request() -> None:
+    """Declared without a series is no traffic, not a missing bucket; and the first requests are all counted."""
+    server, clock, born = Server(), Clock(), False
+
+    def page() -> str:
+        text = server.page()
+        return (
+            text if born else "\n".join(x for x in text.splitlines() if not x.startswith(("request_d", "requests_t")))
+        )
+
+    async with pages({"one": page}) as port, ScrapeSource(clock=clock) as source:
+        workload = watched(pod("one", port, path="/one"))
+        seen = []
+        for served in (0, 0, 10, 10):
+            server.serve(served, 0.1)
+            born = bool(served)
+            clock.now += 1.0
+            seen.append((await source.read([workload], clock.now))[workload.ref])
+    quiet, first, then = seen[1:]
+    assert isinstance(quiet.misses, Absent) and quiet.misses.cause is Cause.NO_TRAFFIC
+    assert isinstance(quiet.requests, Measured) and quiet.requests.value == 0.0
+    for one in (first, then):
+        assert isinstance(one.misses, Measured) and one.misses.value == 0.0 and one.misses.weight == 10
