@@ -10,8 +10,9 @@ from autoscaler.render import crd, reference
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--output", metavar="FOLDER", help="write one file each here; default: print them all")
-    parser.add_argument("--reference", action="store_true", help="print the page that lists every field instead")
+    one = parser.add_mutually_exclusive_group()
+    one.add_argument("--output", metavar="FOLDER", help="write one file each here; default: print them all")
+    one.add_argument("--reference", action="store_true", help="print the page that lists every field instead")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -11,6 +11,7 @@ import signal
 from collections.abc import Mapping
 
 from autoscaler.cli import FAILED, OK, Wrong
+from autoscaler.cli.start import one_way_in
 from autoscaler.model.policy import Policy
 from autoscaler.settings import Settings, SettingsError, load
 from autoscaler.settings import add_arguments as add_settings
@@ -33,6 +34,7 @@ def run(args: argparse.Namespace) -> int:
         settings, warnings = load(args, os.environ)
     except SettingsError as error:
         raise Wrong(*error.lines) from None
+    one_way_in(settings)
     if getattr(args, "interval", None) is None and "AUTOSCALER_INTERVAL" not in os.environ:
         settings = settings.model_copy(update={"interval": INTERVAL_S})
     pod = args.pod or os.environ.get("POD_NAME") or os.environ.get("HOSTNAME")

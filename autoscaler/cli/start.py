@@ -27,12 +27,17 @@ def settings_of(args: argparse.Namespace) -> Settings:
         raise Wrong(*error.lines) from None
     for warning in warnings:
         print(warning, file=sys.stderr)
+    one_way_in(settings)
+    logs.configure(settings.log.format, settings.log.level)
+    return settings
+
+
+def one_way_in(settings: Settings) -> None:
+    """Raises Wrong for two ways to an API server, of which one would be ignored."""
     if settings.server and (settings.kubeconfig or settings.context):
         raise Wrong(
             "--server goes not with --kubeconfig or --context: it says where the API server is; name one of them"
         )
-    logs.configure(settings.log.format, settings.log.level)
-    return settings
 
 
 def policies_of(settings: Settings, *, needed: bool = True) -> Policies:

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft4Validator
 from pydantic import ValidationError
 
+from autoscaler.cli import main
 from autoscaler.model import quantity
 from autoscaler.model.policy import BudgetSpec, PolicySpec
 from autoscaler.render import crd, reference
@@ -273,3 +274,11 @@ def test_budgets_agree_with_their_model() -> None:
     assert not list(refusals(schema, {"cpu": "32", "memory": "128Gi"}))
     assert BudgetSpec.model_validate({"cpu": "32", "memory": "128Gi"}).cpu == 32000
     assert list(refusals(schema, {"cpu": "many"})) == ['spec.cpu: write an amount such as 500m, 2, "1.5" or 1Gi']
+
+
+def test_the_page_and_a_folder_are_not_asked_for_at_once(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["crds", "--reference", "--output", str(tmp_path)])
+    assert ended.value.code == 2
+    assert "not allowed with" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())

@@ -51,3 +51,8 @@ def test_a_mistake_in_the_policy_names_its_place(capsys: pytest.CaptureFixture[s
     file.write_text(POLICY.replace("within: 99%", "within: 990%"))
     line = told(capsys, "--policy", str(file), "--pod", "resnet-0", "--pod-namespace", "serving")
     assert "spec.objective.latency.within" in line
+
+
+def test_there_is_one_way_to_the_cluster(capsys: pytest.CaptureFixture[str]) -> None:
+    line = told(capsys, "--pod", "resnet-0", "--pod-namespace", "serving", "--kubeconfig", "config")
+    assert "--server goes not with --kubeconfig" in line
