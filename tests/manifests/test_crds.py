@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import re
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
@@ -18,6 +19,7 @@ from jsonschema import Draft4Validator
 from pydantic import ValidationError
 
 from autoscaler.cli import main
+from autoscaler.emulate import structural
 from autoscaler.model import quantity
 from autoscaler.model.policy import BudgetSpec, PolicySpec
 from autoscaler.render import crd, reference
@@ -136,6 +138,28 @@ def test_the_schemas_are_structural(definition: Mapping[str, Any]) -> None:
             assert "maxItems" in schema, f"{where}: the cost of rules has no bound"
         for each in schema.get("x-kubernetes-validations", ()):
             assert each["message"] and "\n" not in each["message"], where
+
+
+@pytest.mark.parametrize("definition", DEFINITIONS.values(), ids=sorted(DEFINITIONS))
+def test_defaults_and_keys_are_such_as_an_api_server_takes(definition: Mapping[str, Any]) -> None:
+    """Defaults pass their own schema and name no unknown field; keys of a list are there in each of its items."""
+    (version,) = definition["spec"]["versions"]
+    for where, schema in schemas(version["schema"]["openAPIV3Schema"], "$"):
+        for name, inner in schema.get("properties", {}).items():
+            if "default" in inner:
+                value = copy.deepcopy(inner["default"])
+                assert not list(structural.unknown(inner, value, name)), where
+                structural.fill(inner, value)
+                assert not list(structural.faults(inner, value, name)), where
+                assert not list(broken_rules(inner, value, name)), where
+        for key in schema.get("x-kubernetes-list-map-keys", ()):
+            item = schema["items"]
+            assert key in item["required"] or "default" in item["properties"][key], where
+            assert item["properties"][key]["type"] in ("string", "integer", "boolean"), where
+        if schema.get("x-kubernetes-int-or-string"):
+            assert schema["anyOf"] == [{"type": "integer"}, {"type": "string"}], where
+        for each in schema.get("x-kubernetes-validations", ()):
+            assert "oldSelf" not in each["rule"], f"{where}: a file has no state before"
 
 
 @pytest.mark.parametrize("definition", DEFINITIONS.values(), ids=sorted(DEFINITIONS))
