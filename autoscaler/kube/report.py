@@ -10,7 +10,7 @@ from autoscaler.model import quantity
 from autoscaler.model.plan import AnnotatePod, Evict, Plan, Resize, Revert, Scale
 from autoscaler.model.policy import Mode, Policy
 from autoscaler.model.reason import Code, Reason
-from autoscaler.model.signal import Absent, Measured, Reading
+from autoscaler.model.signal import Absent, Cause, Measured, Reading
 from autoscaler.model.status import (
     Condition,
     ContainerStatus,
@@ -126,6 +126,13 @@ def _active(view: WorkloadView, policy: Policy, reasons: Sequence[Reason]) -> tu
         return "False", blind.code.value, blind.text
     if view.hold:
         return "Unknown", "Held", view.hold
+    misses = view.signals.misses
+    if (
+        policy.spec.objective.latency is not None
+        and isinstance(misses, Absent)
+        and misses.cause is not Cause.NO_TRAFFIC
+    ):
+        return "False", Code.UNMEASURED.value, f"misses: {misses.told}; only growing goes on, with what else is known"
     return "True", "ValidMetricFound", "the objective is measured"
 
 

@@ -173,3 +173,15 @@ async def test_a_condition_keeps_its_time_while_it_says_the_same(server: ApiServ
     assert (method, path) == ("PATCH", f"{RESOURCES}/web/status")
     assert query == {"fieldManager": "inference-autoscaler", "force": "true"}
     assert headers["Content-Type"] == "application/apply-patch+yaml"
+
+
+def test_growing_without_a_measured_objective_is_not_told_as_measured() -> None:
+    rose = plan(because(Code.DEMAND, demand=1.0, wanted=1000, have=500))
+    status = status_of(view(signals=Signals(misses=Absent(Cause.NAN, "requests_total"))), policy(), rose, 1.0)
+    active = next(one for one in status.conditions if one.type == "ScalingActive")
+    assert (active.status, active.reason) == (
+        "False",
+        "ObjectiveUnmeasured",
+    ) and "NaN: requests_total" in active.message
+    part = status_of(view(signals=Signals(misses=Measured(0.0, coverage=0.33))), policy(), rose, 1.0)
+    assert "known for 33% of the pods" in part.objective.measured
