@@ -10,17 +10,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from autoscaler.decide import refusals
 from autoscaler.decide.case import Case
 from autoscaler.decide.rooms import Rooms
 from autoscaler.decide.sharing import Claim, divide
 from autoscaler.decide.sizes import in_steps
 from autoscaler.decide.standing import Member
 from autoscaler.model.plan import Grant, Ledger
-from autoscaler.model.reason import Reason
+from autoscaler.model.reason import Code, Reason, because
 from autoscaler.model.workload import WorkloadRef
 
 WORTH = 0.05
 """Part of its size that a donor must have to spare before it is resized for others."""
+WORTH_TAKING = 0.08
+"""Part of its size that a pod must win by a new division: less is not worth a resize of its own and of a donor's."""
 
 Part = tuple[Case, Member]
 
@@ -77,6 +80,12 @@ def _grow(case: Case, sizes: dict[str, int], rooms: Rooms, why: list[Reason]) ->
         wanted = min(case.want.pods.get(member.pod.uid, member.size), limit.get(member.pod.uid, 1 << 50))
         if wanted <= member.size or sizes[member.pod.uid] < member.size:
             continue  # it wants nothing, or gives
+        bound, room = case.refused.get(member.pod.uid, (wanted, 0))
+        if bound < wanted and rooms.around(case, member) <= room:
+            wanted = bound
+            why.append(because(Code.REFUSED, wanted=member.pod.name, why=refusals.why(case.past.sizes, member)))
+            if wanted <= member.size:
+                continue
         extra, reason = rooms.take(case, member, wanted - member.size, step)
         sizes[member.pod.uid] = member.size + extra
         if reason is not None:
@@ -105,6 +114,8 @@ def _squeeze(
         wanted = case.want.pods.get(member.pod.uid, member.size)
         if wanted > member.size:
             part = min(wanted, max(member.size, ideal[member.pod.uid]))
+            if part - member.size < WORTH_TAKING * member.size:
+                part = member.size
             case.share[member.pod.uid] = part
             missing += part - member.size
     donors = []
@@ -126,13 +137,18 @@ def _squeeze(
 def _claim(case: Case, member: Member) -> Claim:
     """A pod's part of its workload's claim, in cores of size."""
     demand, count = case.demand, max(1, case.stand.count)
-    if not case.may_give or demand.need is None:
-        have = member.size / 1000.0
-        return Claim(have, have, have)
-    low = case.low / 1000.0
+    assert case.want is not None
+    have = member.size / 1000.0
+    if demand.need is None:
+        asked = max(have, case.want.pods.get(member.pod.uid, member.size) / 1000.0)
+        return Claim(have, asked, asked)
+    low = case.low / 1000.0 if case.may_give else have
     load = max(low, (demand.rho or 0.0) / count)
     want = min(max(load, demand.need / count), max(low, case.high / 1000.0))
+    drift = demand.drift / count
+    if drift > 0.0:  # what it holds it may keep for the load that will be back
+        want = max(want, min(have, want + drift))
     return Claim(
-        floor=low, load=min(load, want), want=want, backlog=demand.backlog / count,
+        floor=low, load=min(load, want), want=want, backlog=demand.backlog / count, drift=drift,
         scale=max(demand.scale / count, 0.02),
     )  # fmt: skip

@@ -31,6 +31,8 @@ class Case:
     """Whether others may have what it holds beyond its part: its signals are whole and no guard bars a shrink."""
     share: dict[str, int] = field(default_factory=dict)
     """Most that a pod gets of a crowded room, by uid."""
+    refused: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """By uid, for pods that were refused for want of room: (the most to ask for, unless there is more room than)."""
     zones: Mapping[str, str] = field(default_factory=dict)
     """The zone of each node."""
     frozen: bool = False

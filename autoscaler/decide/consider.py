@@ -10,6 +10,7 @@ from autoscaler.decide import cost, elasticity, guards, misses, refusals, replic
 from autoscaler.decide.case import Case
 from autoscaler.decide.demand import Demand, demand
 from autoscaler.decide.history import UNKNOWN, History, Replicas
+from autoscaler.decide.queued import Queue
 from autoscaler.decide.sizes import ANY
 from autoscaler.decide.standing import Standing, stand
 from autoscaler.model.plan import Want
@@ -24,12 +25,17 @@ START_GRACE = 60.0
 
 
 def consider(
-    subject: Subject, past: History | None, seen: Seen, largest: int, zones: Mapping[str, str] = NO_ZONES
+    subject: Subject,
+    past: History | None,
+    seen: Seen,
+    largest: int,
+    zones: Mapping[str, str] = NO_ZONES,
+    queue: Queue | None = None,
 ) -> Case:
     """Learn, estimate and bound one workload. A case that may not be decided on comes back frozen with its reason."""
     view, policy, now = subject.view, subject.policy, seen.at
     known = past if past is not None else History()
-    standing = stand(view, policy, known.replicas.victim)
+    standing = stand(view, policy, known.replicas.victim, queue)
     hold = guards.cannot_decide(view, policy, seen.paused)
     known = learn(known, subject, standing, now)
     case = Case(view.ref, view, policy, known, standing, Demand())

@@ -13,6 +13,7 @@ from autoscaler.decide.allocate import allocate
 from autoscaler.decide.case import Case
 from autoscaler.decide.consider import consider, largest_node
 from autoscaler.decide.history import History
+from autoscaler.decide.queued import Queue
 from autoscaler.decide.settle import settle
 from autoscaler.decide.want import want
 from autoscaler.model.plan import Plan
@@ -28,8 +29,9 @@ def decide(
     cases: list[Case] = []
     largest = largest_node(seen)
     zones = {name: node.zone for name, node in seen.ledger.nodes.items() if node.zone}
+    queue = Queue(seen)
     for subject in seen.subjects:
-        case = consider(subject, past.get(subject.view.ref), seen, largest, zones)
+        case = consider(subject, past.get(subject.view.ref), seen, largest, zones, queue)
         if not case.frozen:
             case.want = want(case, now, seen.brakes_open)
             memory.wish(case, seen.ledger, now, seen.brakes_open)

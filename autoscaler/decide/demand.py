@@ -23,6 +23,10 @@ WORTH = 3.5
 """What being short for a share of the moments costs, against the same share of the load in cores kept ready."""
 DRAIN_TARGETS = 4.0
 """A backlog is to be gone within this many targets."""
+REVERTS = 0.4
+"""Part of a load's distance from its mean that is likely to be gone when it next moves."""
+MEAN_KNOWN = 600.0
+"""Seconds after which a mean is worth something."""
 NOTICE = 2.0
 """Seconds from a decision to its effect."""
 THROTTLED = 0.1
@@ -58,6 +62,8 @@ class Demand:
     """CPU-seconds that wait beyond what is usual."""
     scale: float = 0.0
     """Head-room of x cores leaves a chance of about e^(−x/scale) that a request finds too few."""
+    drift: float = 0.0
+    """Cores by which the load is likely to come back to its mean; negative above it."""
     lone: float = 0.0
     """Cores below which one request alone misses its target."""
     blocks: list[Reason] = field(default_factory=list)
@@ -113,6 +119,8 @@ def _by_requests(out: Demand, rate: float, past: History, stand: Standing) -> No
     work = past.cost.work
     own = past.cost.own if past.cost.own > 0.0 else work
     out.rho = rho = out.arrivals * work
+    if seen.mean >= 0.0:
+        out.drift = REVERTS * min(1.0, seen.mean_time / MEAN_KNOWN) * (seen.mean - out.arrivals) * work
     queues = max(1, stand.count)
     if out.target <= 0.0:
         return

@@ -23,6 +23,9 @@ class Traffic(msgspec.Struct, frozen=True):
     """Samples behind the level since it last jumped."""
     newest: float = UNKNOWN
     """The last sample."""
+    mean: float = UNKNOWN
+    """Of the last half hour or so."""
+    mean_time: float = 0.0
     sampled_at: float = UNKNOWN
     in_flight: float = UNKNOWN
     rise: float = 0.0
@@ -38,6 +41,14 @@ class Traffic(msgspec.Struct, frozen=True):
     """Mean of what samples exceeded the level known a reaction time before, relative to it; below counts as 0."""
     excess_square: float = UNKNOWN
     """Mean square of the same."""
+    gain: float = 0.2
+    """How much of a surprise the level takes over, learned; ``spread``: mean square of surprises, in variances."""
+    spread: float = 1.0
+    surprise: float = 0.0
+    """The last one, in its usual sizes."""
+    binned: float = 0.0
+    """Arrivals since the size of surprises was last measured, over so many seconds."""
+    binned_time: float = 0.0
     stalled_for: float = 0.0
     """Seconds with requests in flight and none completed."""
 
@@ -76,6 +87,9 @@ class Headroom(msgspec.Struct, frozen=True):
     requests: float = 0.0
     """In the last minute, forgetting; ``missed`` of them."""
     missed: float = 0.0
+    lately: float = 0.0
+    """Requests of the last interval, or of the last few where they are short; ``late`` of them."""
+    late: float = 0.0
     judged_time: float = 0.0
     """Undisturbed seconds since the factor was last judged; requests and misses in them."""
     judged_requests: float = 0.0

@@ -16,15 +16,17 @@ from autoscaler.model.signal import Measured, Signals
 
 MINUTE = 60.0
 """Seconds over which misses are weighed against what is allowed."""
+INTERVAL = 5.0
+"""Seconds that an interval has at least: of a single second nothing can be said."""
 SEVERE = 5.0
 """One interval alone is a breach at this many times what is allowed."""
-AIM = 0.2
+AIM = 0.15
 """Share of the allowed misses that the learned factor steers for."""
 JUDGED = 300.0
 """Seconds of undisturbed samples after which the factor is judged."""
 SPARE, PLENTY = 0.1, 10.0
 """Head-room is taken back where at most this part of what is aimed at was missed, of requests enough to expect ten."""
-MORE, LESS = 1.15, 0.985
+MORE, LESS = 1.15, 0.96
 LEAST, MOST = 0.3, 4.0
 FEWEST = 2.0
 """Late requests in an interval below which it says nothing."""
@@ -36,9 +38,12 @@ def learn(past: Headroom, signals: Signals, dt: float) -> Headroom:
     if not isinstance(reading, Measured) or reading.weight <= 0.0:
         return past
     keep = exp(-min(max(dt, 0.0), 600.0) / MINUTE)
+    some = max(0.0, 1.0 - max(dt, 0.0) / INTERVAL)
+    late = reading.weight * reading.value
     return msgspec.structs.replace(
-        past, requests=past.requests * keep + reading.weight, missed=past.missed * keep + reading.weight * reading.value
-    )
+        past, requests=past.requests * keep + reading.weight, missed=past.missed * keep + late,
+        lately=past.lately * some + reading.weight, late=past.late * some + late,
+    )  # fmt: skip
 
 
 def breach(past: Headroom, reading: Measured, allowed: float) -> bool:
@@ -47,8 +52,7 @@ def breach(past: Headroom, reading: Measured, allowed: float) -> bool:
         return False
     if reading.weight <= 0.0:
         return True  # a ratio without its requests has to be believed
-    late = reading.value * reading.weight
-    if late >= FEWEST and reading.value >= SEVERE * allowed:
+    if past.late >= FEWEST and past.late >= SEVERE * allowed * past.lately:
         return True
     return past.requests > 0.0 and past.missed > FEWEST and past.missed > allowed * past.requests
 

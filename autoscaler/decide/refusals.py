@@ -22,7 +22,7 @@ from autoscaler.model.workload import Attempt, ResizeState
 RETRY_S: Final = 30.0
 """Nothing refused is asked for again sooner."""
 QUOTA_S: Final = 60.0
-"""A quota that was exhausted is tried again after this."""
+"""A quota that was exhausted is tried again after this; so is a size for which the ledger had room."""
 UNSEEN_S: Final = 300.0
 """Where room can't be seen, this stands for the hope that some has appeared."""
 HOPELESS_S: Final = 900.0
@@ -43,7 +43,7 @@ def refused(attempt: Attempt | None) -> bool:
 def learn(sizes: Sizes, members: Iterable[Member], ledger: Ledger, controls: Controls, now: float) -> Sizes:
     """Remember new refusals and forget those there is reason to try again."""
     members = tuple(members)
-    if not sizes.refused and not any(refused(member.pod.attempt) for member in members):
+    if not sizes.refused and not any(refused(member.pod.attempt) and not member.queued for member in members):
         return sizes
     found, rooms, since = dict(sizes.refused), dict(sizes.refused_room), dict(sizes.refused_at)
     words = dict(sizes.refused_why)
@@ -53,13 +53,13 @@ def learn(sizes: Sizes, members: Iterable[Member], ledger: Ledger, controls: Con
         if (
             member is None
             or member.live >= found[key]
-            or _hope(words.get(key, ""), since.get(key, now), rooms.get(key), member, ledger, now)
+            or _hope(words.get(key, ""), found[key], since.get(key, now), rooms.get(key), member, ledger, now)
         ):
             for kept in (found, rooms, since, words):
                 kept.pop(key, None)
     for key, member in there.items():
         attempt = member.pod.attempt
-        if attempt is None or not refused(attempt):
+        if attempt is None or member.queued or not refused(attempt):
             continue
         wanted = size_of(attempt.wanted, controls)
         ended = attempt.until if attempt.until is not None else now
@@ -87,6 +87,16 @@ def most(sizes: Sizes, member: Member, step: int) -> int | None:
         return None
     middle = member.live + (bound - member.live) // 2
     return max(member.live, middle // step * step)
+
+
+def unless(sizes: Sizes, member: Member, now: float) -> int | None:
+    """The room in millicores of requests that was there when the pod was refused for want of room: when others make
+    more than that for it, it may ask again. None: nothing but time helps, or it is too early."""
+    key = key_of(member)
+    if sizes.refused_why.get(key, "") not in OF_ROOM or now - sizes.refused_at.get(key, now) < RETRY_S:
+        return None
+    room = sizes.refused_room.get(key)
+    return room if room is not None and room < sizes.refused.get(key, 0) else None
 
 
 def why(sizes: Sizes, member: Member) -> str:
@@ -118,7 +128,7 @@ def room_of(member: Member, ledger: Ledger) -> int | None:
     return node.cpu - ledger.committed_cpu.get(member.pod.node, 0) + own
 
 
-def _hope(why: str, since: float, room: int | None, member: Member, ledger: Ledger, now: float) -> bool:
+def _hope(why: str, size: int, since: float, room: int | None, member: Member, ledger: Ledger, now: float) -> bool:
     waited = now - since if since != UNKNOWN else 0.0
     if waited < RETRY_S:
         return False
@@ -128,5 +138,5 @@ def _hope(why: str, since: float, room: int | None, member: Member, ledger: Ledg
         free = room_of(member, ledger)
         if free is None or room is None:
             return waited >= UNSEEN_S
-        return free > room
+        return free > room or (room >= size and waited >= QUOTA_S)
     return waited >= QUOTA_S

@@ -114,6 +114,10 @@ class Rooms:
             self._fleet_left -= allowed
         return allowed, reason
 
+    def around(self, case: Case, member: Member) -> int:
+        """Millicores of requests the pod could have on its node now: what is free, and its own."""
+        return self.left.get(member.pod.node, 0) + self._requests(case, member, member.size)
+
     def crowded(
         self, cases: Sequence[Case], growing: Sequence[Case]
     ) -> list[tuple[list[tuple[Case, Member]], tuple[float, float]]]:

@@ -97,7 +97,7 @@ def _revert(case: Case, member: Member) -> Revert | None:
     """
     pod, container = member.pod, member.container
     attempt = pod.attempt
-    if attempt is None or attempt.reverts is not None:
+    if attempt is None or attempt.reverts is not None or member.queued:
         return None
     stuck = attempt.state is ResizeState.ERROR and (_shrinks_memory(attempt) or _memory_waits(container))
     if not stuck and (attempt.granted or attempt.state not in UNGRANTED):

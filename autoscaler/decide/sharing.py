@@ -13,8 +13,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import exp, log, sqrt
 
-HORIZON = 15.0
+HORIZON = 5.0
 """Seconds to come that count against draining now."""
+STEPS = 0.1
+"""Part of the moments in which the load itself moves; what it then needs is spread ``WIDER`` than chance, around the
+level that it comes back to."""
+WIDER = 2.0
 LEAST = 0.05
 """Cores above its load that a workload needs to carry it at all."""
 ROUNDS = 14
@@ -25,7 +29,7 @@ class Claim:
     """What one workload (or one pod of it) asks of a shared room. Cores and CPU-seconds.
 
     ``floor`` is never undercut; ``load`` is what arrivals burn; ``want`` with drain and head-room is never exceeded;
-    ``weight``: what a share of missed requests counts.
+    ``weight``: what a share of missed requests counts; ``drift``: by how much the load is likely to move to its mean.
     """
 
     floor: float
@@ -34,11 +38,16 @@ class Claim:
     backlog: float = 0.0
     scale: float = 0.1
     weight: float = 1.0
+    drift: float = 0.0
 
     def above(self, price: float) -> float:
         """Cores above the load at which one more saves only ``price``."""
         steep = HORIZON * self.weight / self.scale
         room = self.scale * log(steep / price) if steep > price else 0.0
+        wide = WIDER * self.scale
+        steep = STEPS * HORIZON * self.weight / wide
+        if steep > price:
+            room = max(room, self.drift + wide * log(steep / price))
         if self.backlog > 0.0:
             room = max(room, sqrt(self.weight * self.backlog / price))
         return room

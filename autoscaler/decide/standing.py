@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from autoscaler.decide.queued import Queue
 from autoscaler.model.policy import Controls, Policy
 from autoscaler.model.workload import Attempt, Container, Pod, ResizeState, Resources, WorkloadView
 
@@ -23,6 +24,8 @@ class Member:
     """Millicores it runs with now."""
     asked: int = 0
     """Millicores in its spec: more than ``size`` while a resize is not granted."""
+    queued: bool = False
+    """Its resize is deferred, and the room it waits for is on its way."""
 
 
 @dataclass(slots=True)
@@ -57,7 +60,7 @@ def size_of(resources: Resources, controls: Controls) -> int | None:
     return resources.cpu_limit if resources.cpu_limit is not None else resources.cpu_request
 
 
-def stand(view: WorkloadView, policy: Policy, victim: str = "") -> Standing:
+def stand(view: WorkloadView, policy: Policy, victim: str = "", queue: Queue | None = None) -> Standing:
     """Sort the pods. A pod serves when its container runs and it is ready, or it was ready and is overloaded now."""
     controls = policy.spec.vertical.cpu.controls
     serving: list[Member] = []
@@ -72,7 +75,8 @@ def stand(view: WorkloadView, policy: Policy, victim: str = "") -> Standing:
             continue
         size = size_of(container.desired, controls) or 0
         now = size if container.actual is None else (size_of(container.actual, controls) or size)
-        member = Member(pod, container, now if ungranted(pod.attempt) else size, now, size)
+        queued = queue is not None and queue.waits(pod, container)
+        member = Member(pod, container, now if ungranted(pod.attempt) and not queued else size, now, size, queued)
         size = member.size
         if not (container.running and (pod.ready or (pod.ready_at is not None and container.restart_count == 0))):
             starting.append(member)

@@ -8,7 +8,7 @@ few seconds not at all: what it left behind is drained, the level stays.
 
 from __future__ import annotations
 
-from math import sqrt
+from math import exp, sqrt
 
 import msgspec
 
@@ -17,16 +17,27 @@ from autoscaler.model.signal import Absent, Counts, Measured, Signals
 
 ALLOWANCE = 0.75
 """Surprise in standard deviations that a sample may have without counting."""
-DECISION = 6.0
+DECISION = 7.0
 """Summed surprise at which the level jumps."""
-LEVEL_TIME = 25.0
-"""Seconds over which the level follows what is not surprising."""
+LEARN_GAIN = 0.02
+"""Part by which the gain moves at two surprises of usual size."""
+LEAST_GAIN, MOST_GAIN = 0.03, 0.4
+"""Bounds of the gain at a sample each five seconds."""
+SPREAD_SAMPLES = 100.0
+"""Samples over which the size of surprises is learned."""
+CLIP_SQUARE, CLIP_SURPRISE = 9.0, 3.0
+"""A single sample counts at most as this many of the usual ones."""
+USUAL_WINDOW = 5.0
+WHOLE = 4.5
+"""Seconds of samples that make one: what comes and goes within is a queue's to bear, not the head-room's."""
 EXCESS_TIME = 1800.0
 """Seconds over which the size of surprises is learned."""
 REACTION = 2
 """Samples between a rise and the cores for it: what surprises are measured over."""
 CLIP = 6.0
 """One surprise counts at most this many of the usual ones: a single burst is no habit."""
+MEAN_TIME = 1800.0
+"""Seconds over which the mean is taken that levels come back to."""
 FORGET_GAP = 120.0
 """After this many seconds without a sample the level starts anew."""
 
@@ -61,8 +72,16 @@ def _follow(past: Traffic, rate: float, window: float, at: float, in_flight: flo
     noise = chance(level, window)
     # The level itself is uncertain while it is young.
     surprise = (rate - level) / (noise * sqrt(1.0 + 1.0 / samples))
-    rise = past.rise + surprise - ALLOWANCE
-    fall = past.fall - surprise - ALLOWANCE
+    spread = past.spread + (min(surprise**2, CLIP_SQUARE * past.spread) - past.spread) / SPREAD_SAMPLES
+    usual = surprise / sqrt(spread)
+    usual = max(-CLIP_SURPRISE, min(CLIP_SURPRISE, usual))
+    gain = max(
+        LEAST_GAIN,
+        min(MOST_GAIN, past.gain * exp(LEARN_GAIN * min(1.0, window / USUAL_WINDOW) * usual * past.surprise)),
+    )
+    counted = surprise / sqrt(max(1.0, spread))
+    rise = past.rise + counted - ALLOWANCE
+    fall = past.fall - counted - ALLOWANCE
     rise_sum = rise_time = fall_sum = fall_time = 0.0
     if rise > 0.0:
         rise_sum, rise_time = past.rise_sum + rate * window, past.rise_time + window
@@ -75,28 +94,34 @@ def _follow(past: Traffic, rate: float, window: float, at: float, in_flight: flo
     if rise > DECISION or fall > DECISION:
         level = rise_sum / rise_time if rise > DECISION else fall_sum / fall_time
         samples = max(1, round((rise_time if rise > DECISION else fall_time) / window))
-        rise = fall = rise_sum = rise_time = fall_sum = fall_time = 0.0
+        rise = fall = rise_sum = rise_time = fall_sum = fall_time = usual = 0.0
     else:
         samples += 1
-        level += (rate - level) * max(window / LEVEL_TIME, 1.0 / samples)
+        level += (rate - level) * max(1.0 - (1.0 - gain) ** (window / USUAL_WINDOW), 1.0 / samples)
+    mean_time = min(MEAN_TIME, past.mean_time + window)
+    mean = past.mean + (rate - past.mean) * (window / mean_time) if past.mean >= 0.0 else rate
     earlier = past.earlier
     excess, square = past.excess, past.excess_square
     if excess < 0.0:
         relative = noise / max(level, noise)
         excess, square = 0.4 * relative, 0.5 * relative * relative
-    if len(earlier) >= REACTION:
-        before = max(earlier[0], noise)
-        beyond = min(max(0.0, rate / before - 1.0), CLIP * square / (2.0 * excess))
-        weight = min(1.0, window / EXCESS_TIME)
-        excess += (beyond - excess) * weight
-        square += (beyond * beyond - square) * weight
-        earlier = (*earlier[1:], past.level)
-    else:
-        earlier = (*earlier, past.level)
+    binned, binned_time = past.binned + rate * window, past.binned_time + window
+    if binned_time >= WHOLE:
+        if len(earlier) >= REACTION:
+            before = max(earlier[0], noise)
+            beyond = min(max(0.0, binned / binned_time / before - 1.0), CLIP * square / (2.0 * excess))
+            weight = min(1.0, binned_time / EXCESS_TIME)
+            excess += (beyond - excess) * weight
+            square += (beyond * beyond - square) * weight
+            earlier = (*earlier[1:], past.level)
+        else:
+            earlier = (*earlier, past.level)
+        binned = binned_time = 0.0
     return msgspec.structs.replace(
-        past, level=level, samples=samples, newest=rate, sampled_at=at, in_flight=in_flight, rise=rise,
-        rise_sum=rise_sum, rise_time=rise_time, fall=fall, fall_sum=fall_sum, fall_time=fall_time, earlier=earlier,
-        excess=excess, excess_square=square, stalled_for=stalled,
+        past, level=level, samples=samples, newest=rate, mean=mean, mean_time=mean_time, sampled_at=at,
+        in_flight=in_flight, rise=rise, rise_sum=rise_sum, rise_time=rise_time, fall=fall, fall_sum=fall_sum,
+        fall_time=fall_time, earlier=earlier, excess=excess, excess_square=square, gain=gain, spread=spread,
+        binned=binned, binned_time=binned_time, surprise=usual, stalled_for=stalled,
     )  # fmt: skip
 
 

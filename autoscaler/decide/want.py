@@ -17,7 +17,7 @@ CALM = 120.0
 """Seconds in which a shrink that wins little must not have been needed: what is soon taken back costs two resizes."""
 WORTHWHILE = 0.25
 """A shrink by this part of the size needs only the policy's window."""
-KEEP = 0.6
+KEEP = 0.9
 """Growing waits until less than this share of the head-room is left: a resize has a cost."""
 BREACH_STEP = 1.2
 """A breach with CPU evidence asks at least for this times the present size."""
@@ -122,9 +122,8 @@ def _undo(case: Case, now: float) -> float | None:
 
 
 def _may_give(case: Case, now: float, brakes_open: bool) -> bool:
-    past = case.past
-    barred = guards.learning(past, now) is not None or guards.barred(past, now) is not None
-    return not (case.demand.blocks or brakes_open or barred)
+    """A shrink that was undone bars thrift, not sharing: what others lack more is divided anew at each tick."""
+    return not (case.demand.blocks or brakes_open or guards.learning(case.past, now) is not None)
 
 
 def _accelerated(case: Case, holds: list[Reason], now: float, brakes_open: bool) -> Want:
@@ -179,6 +178,10 @@ def _sized(case: Case, total: float, reason: Reason, holds: list[Reason], now: f
         pods[member.pod.uid] = size if shrink else max(size, min(member.size, case.high))
         bound = refusals.most(case.past.sizes, member, case.policy.spec.vertical.cpu.step)
         if bound is not None and pods[member.pod.uid] > max(bound, member.size):
+            room = refusals.unless(case.past.sizes, member, now)
+            if room is not None:
+                case.refused[member.pod.uid] = (max(bound, member.size), room)
+                continue
             pods[member.pod.uid] = max(bound, member.size)
             said = refusals.why(case.past.sizes, member)
             refusal = because(Code.REFUSED, wanted=f"{size}m for {member.pod.name}", why=said)

@@ -31,8 +31,20 @@ def test_the_same_share_interval_after_interval_is_one() -> None:
 
 
 def test_a_severe_interval_is_one_at_once() -> None:
-    assert misses.breach(Headroom(), Measured(0.1, weight=360.0), ALLOWED)
-    assert not misses.breach(Headroom(), Measured(1.0, weight=1.0), ALLOWED), "one request"
+    assert misses.breach(minute([0.1]), Measured(0.1, weight=360.0), ALLOWED)
+    assert not misses.breach(minute([1.0], weight=1.0), Measured(1.0, weight=1.0), ALLOWED), "one request"
+
+
+def test_a_single_second_is_judged_with_the_four_before_it() -> None:
+    def seconds(*shares: float) -> Headroom:
+        known = Headroom()
+        for share in shares:
+            known = misses.learn(known, Signals(misses=Measured(share, weight=72.0)), 1.0)
+        return known
+
+    late = Measured(2 / 72, weight=72.0)
+    assert not misses.breach(seconds(*[0.0] * 60, 2 / 72), late, ALLOWED), "two of 360"
+    assert misses.breach(seconds(*[0.0] * 60, *[2 / 72] * 12), late, ALLOWED), "two of each 72"
 
 
 def judged(share: float, hours: float, *, evidence: bool | None = True, weight: float = 360.0) -> float:

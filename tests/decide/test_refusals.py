@@ -143,3 +143,21 @@ def test_where_room_cannot_be_seen_it_is_tried_again_after_long() -> None:
     blind = Ledger(nodes_known=False)
     assert refusals.most(learnt((0, REFUSED, blind), (290, member(), blind)), member(), 100) == 2500
     assert refusals.most(learnt((0, REFUSED, blind), (301, member(), blind)), member(), 100) is None
+
+
+def test_a_refusal_that_the_ledger_contradicts_is_tried_again_after_a_while() -> None:
+    """The room was on its way, or the kubelet knows what the ledger doesn't: nothing will ever look like more room."""
+    waiting = member(attempt(State.TIMED_OUT, ""), desired=BIG)
+    sizes = learnt((0, waiting, ledger(free=5000)))
+    assert sizes.refused
+    calm = member()
+    assert refusals.learn(sizes, (calm,), ledger(free=5000), Controls.BOTH, NOW + refusals.RETRY_S + 1).refused
+    assert not refusals.learn(sizes, (calm,), ledger(free=5000), Controls.BOTH, NOW + refusals.QUOTA_S + 1).refused
+
+
+def test_room_that_others_make_in_the_same_tick_lifts_a_refusal() -> None:
+    sizes = learnt((0, REFUSED, ledger(free=500)))
+    room = refusals.unless(sizes, member(), NOW + refusals.RETRY_S + 1)
+    assert room == 1500, "what was free, and its own"
+    assert refusals.unless(sizes, member(), NOW + 1) is None, "too early"
+    assert refusals.unless(learnt((0, member(attempt(State.REFUSED, "Quota")), ledger())), member(), NOW + 999) is None
