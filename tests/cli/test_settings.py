@@ -143,3 +143,11 @@ def test_variables_that_look_like_settings_are_told_but_those_of_a_service_are_n
 def test_the_tree_is_frozen() -> None:
     with pytest.raises(ValueError, match="frozen"):
         load().interval = 1.0  # type: ignore[misc]
+
+
+def test_secrets_come_from_files_alone() -> None:
+    """What a flag or variable holds is seen in process lists and pod specs."""
+    words = ("token", "password", "secret", "key")
+    named = [leaf.key for leaf in settings.leaves() if any(word in leaf.path[-1].lower() for word in words)]
+    assert named
+    assert [key for key in named if not key.endswith("File")] == []

@@ -3,8 +3,14 @@
 
 from __future__ import annotations
 
+import dataclasses
+import os
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,6 +18,7 @@ from hypothesis import strategies as st
 from autoscaler import snapshot
 from autoscaler.decide.decision import decide
 from autoscaler.decide.history import Cost, History, Replicas
+from autoscaler.kube.decode import decode_pod
 from autoscaler.model.plan import BudgetView, Ledger, LimitRangeView, QuotaView
 from autoscaler.model.policy import Policy, PolicySpec
 from autoscaler.model.seen import Seen, Subject
@@ -116,3 +123,80 @@ def test_what_is_no_snapshot_is_said_in_one_line(text: str) -> None:
         snapshot.loads(text, "x.json")
     assert str(caught.value).startswith("x.json: ")
     assert "\n" not in str(caught.value)
+
+
+SECRETS = st.text(alphabet="abcdefghijklmnopqrstuvwxyz0123456789", min_size=12, max_size=12).map(
+    lambda text: f"s3cr3t-{text}"
+)
+
+
+@given(st.lists(SECRETS, min_size=7, max_size=7, unique=True))
+@settings(max_examples=40, deadline=None)
+def test_nothing_secret_of_a_pod_gets_into_a_snapshot(secrets: list[str]) -> None:
+    """As the API server sends it: environment, arguments, volumes and annotations are read past."""
+    env, source, args, volume, applied, token, note = secrets
+    size = {"requests": {"cpu": "500m", "memory": "1Gi"}, "limits": {"cpu": "1", "memory": "1Gi"}}
+    manifest = {
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": "resnet-0", "namespace": "serving", "uid": "u0", "annotations": {
+            "kubectl.kubernetes.io/last-applied-configuration": f'{{"env": "{applied}"}}', "team/note": note}},
+        "spec": {
+            "nodeName": "n1", "serviceAccountName": "sa", "imagePullSecrets": [{"name": token}],
+            "volumes": [{"name": "v", "secret": {"secretName": volume}}],
+            "containers": [{
+                "name": "server", "image": "x", "args": ["--key", args], "command": [args], "resources": size,
+                "env": [{"name": "KEY", "value": env}], "envFrom": [{"secretRef": {"name": source}}],
+            }],
+        },
+        "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]},
+    }  # fmt: skip
+    base = seen(BUSY)
+    subject = base.subjects[0]
+    view = dataclasses.replace(subject.view, pods=(decode_pod(msgspec.json.encode(manifest)).pod,))
+    taken = Snapshot(dataclasses.replace(base, subjects=(dataclasses.replace(subject, view=view),)), PAST)
+    text = snapshot.dumps(taken)
+    assert "resnet-0" in text
+    assert [secret for secret in secrets if secret in text] == []
+
+
+def replayed(file: Path, form: str, cwd: Path, **environ: str) -> bytes:
+    words = [sys.executable, "-m", "autoscaler", "plan", "--snapshot", str(file), "-o", form]
+    root = str(Path(snapshot.__file__).parents[1])
+    done = subprocess.run(
+        words,
+        cwd=cwd,
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": root, **environ},
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr.decode()
+    assert b"Traceback" not in done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("form", ["table", "json", "yaml", "kyaml", "kubectl"])
+def test_another_place_zone_language_and_hash_seed_print_the_same_bytes(form: str, tmp_path: Path) -> None:
+    """With several workloads, pods and rooms, so that there is an order that could differ."""
+    base = seen(BUSY)
+    first = base.subjects[0]
+    subjects = []
+    for name in ("resnet", "alpha", "zeta"):
+        ref = WorkloadRef("serving", name)
+        view = dataclasses.replace(
+            first.view, ref=ref, target=TargetRef("apps/v1", "Deployment", name),
+            pods=tuple(dataclasses.replace(p, name=f"{name}-{n}", uid=f"{name}-{n}") for n, p in enumerate(first.view.pods)),
+        )  # fmt: skip
+        subjects.append(Subject(view, first.policy.model_copy(update={"ref": ref})))
+    past = {one.view.ref: PAST[REF] for one in subjects}
+    taken = Snapshot(dataclasses.replace(base, subjects=tuple(subjects)), past, {"apps/v1/Deployment": "deployments"})
+    file = tmp_path / "seen.json"
+    snapshot.save(taken, file)
+    here = replayed(file, form, tmp_path, TZ="UTC", PYTHONHASHSEED="0", LC_ALL="C")
+    assert b"resnet-0" in here
+    away = tmp_path / "elsewhere"
+    away.mkdir()
+    moved = away / "other name.json"
+    moved.write_bytes(file.read_bytes())
+    assert (
+        replayed(moved, form, away, TZ="Asia/Kathmandu", PYTHONHASHSEED="4711", LC_ALL="C.UTF-8", LANG="de_DE") == here
+    )
