@@ -12,6 +12,7 @@ from typing import Final
 from autoscaler.act.capacity import limit_range, node_room, quota
 from autoscaler.act.scene import Scene
 from autoscaler.act.sizes import asked, is_empty, qos_of, spell, with_size
+from autoscaler.decide.sizes import POD_LEVEL
 from autoscaler.model import quantity
 from autoscaler.model.plan import Revert
 from autoscaler.model.reason import Code, Reason, because
@@ -57,12 +58,14 @@ def known(scene: Scene) -> Reason | None:
 
 
 def supported(scene: Scene) -> Reason | None:
-    """Static, Windows and BestEffort pods can't be resized on any server."""
+    """Static, Windows and BestEffort pods can't be resized on any server; with pod-level resources it is in vain."""
     pod = scene.pod
     if pod.static:
         return because(Code.UNSUPPORTED, why="static pods can't be resized: change their manifest on the node")
     if pod.windows:
         return because(Code.UNSUPPORTED, why="Windows pods can't be resized")
+    if pod.whole is not None:
+        return because(Code.UNSUPPORTED, why=POD_LEVEL)
     if pod.qos is Qos.BEST_EFFORT:
         return because(Code.UNSUPPORTED, why="BestEffort pods can't be resized: give the template requests")
     return None

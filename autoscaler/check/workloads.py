@@ -66,6 +66,8 @@ def _pods(about: str, policy: Policy, sized: Sequence[tuple[Pod, Container]]) ->
     controls = policy.spec.vertical.cpu.controls
     for text, remedy, those in (
         ("static pods can't be resized", "they belong to a node's manifest", [p for p, _ in sized if p.static]),
+        ("the pods have resources of their own (pod-level), which their containers share",
+         "give the resources to the container instead", [p for p, _ in sized if p.whole is not None]),
         ("Windows pods can't be resized", "set vertical.enabled: false", [p for p, _ in sized if p.windows]),
         (
             "BestEffort pods can't be resized", "give the container CPU and memory requests in the template",

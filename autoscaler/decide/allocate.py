@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from autoscaler.decide import refusals
+from autoscaler.decide import newborn, refusals
 from autoscaler.decide.case import Case
 from autoscaler.decide.rooms import Rooms
 from autoscaler.decide.sharing import Claim, divide
@@ -54,6 +54,10 @@ def allocate(cases: Sequence[Case], ledger: Ledger) -> dict[WorkloadRef, Grant]:
         growing.sort(key=_urgency)
         for case in growing:
             _grow(case, granted[case.ref], rooms, reasons.setdefault(case.ref, []))
+    born: dict[WorkloadRef, dict[str, int]] = {}
+    for case in sorted((one for one in cases if one.stand.starting), key=_urgency):
+        born[case.ref], said = newborn.allot(case, rooms, ledger)
+        reasons.setdefault(case.ref, []).extend(said)
     grants: dict[WorkloadRef, Grant] = {}
     for case in cases:
         assert case.want is not None
@@ -61,7 +65,7 @@ def allocate(cases: Sequence[Case], ledger: Ledger) -> dict[WorkloadRef, Grant]:
         short = max(0.0, case.want.cpu - sum(sizes.values())) if case.want.cpu > case.usable else 0.0
         grants[case.ref] = Grant(
             ref=case.ref, cpu=sizes, memory=case.want.memory, short=short, why=tuple(reasons.get(case.ref, ())),
-            room=rooms.left,
+            room=rooms.left, starting=born.get(case.ref, {}),
         )  # fmt: skip
     return grants
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from autoscaler.decide import horizontal, memory
+from autoscaler.decide import horizontal, memory, newborn
 from autoscaler.decide.case import Case
 from autoscaler.decide.history import History
 from autoscaler.decide.sizes import request_share, resized, unchanged
@@ -71,7 +71,9 @@ def settle(case: Case, grant: Grant, now: float) -> tuple[Plan, History]:
     want = horizontal.told(case, want, scaling, counted)
     if counted is not past.replicas:
         past = msgspec.structs.replace(past, replicas=counted)
-    sized = memory.settle(case, (*reverts, *shrinks, *grows), now)
+    born, unsized = newborn.settle(case, grant)
+    holds += unsized
+    sized = newborn.joined(memory.settle(case, (*reverts, *shrinks, *grows), now), born)
     past = msgspec.structs.replace(past, peaks=case.past.peaks)
     actions = (*sized, *scaling)
     if shrinks and want.may_shrink:

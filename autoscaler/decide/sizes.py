@@ -10,6 +10,8 @@ from autoscaler.model.policy import Controls
 from autoscaler.model.workload import Pod, Qos, Resources
 
 ANY = 1 << 40
+POD_LEVEL = "the pod has resources of its own (pod-level), which its containers share: give them to the container"
+"""Before 1.36 no such pod can be resized; since then a container's size alone moves neither its bound nor its room."""
 
 
 def in_steps(size: float, step: int, low: int, high: int) -> int:
@@ -39,6 +41,8 @@ def resized(pod: Pod, now: Resources, size: int, controls: Controls, share: floa
         return "a static pod can't be resized"
     if pod.windows:
         return "Windows pods can't be resized"
+    if pod.whole is not None:
+        return POD_LEVEL
     if pod.qos is Qos.BEST_EFFORT:
         return "a BestEffort pod can't be resized"
     if request is None and limit is None:

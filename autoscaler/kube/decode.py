@@ -114,6 +114,7 @@ def pod_seen(wire: PodWire) -> PodSeen:
         static="kubernetes.io/config.mirror" in annotations or (owner is not None and owner.kind == "Node"),
         windows=(spec.os is not None and spec.os.name == "windows")
         or (spec.node_selector or {}).get("kubernetes.io/os") == "windows",
+        whole=None if spec.resources is None or (own := resources(spec.resources)) == Resources() else own,
         deletion_cost=_whole(annotations.get(DELETION_COST)),
         termination_grace_s=30.0
         if spec.termination_grace_period_seconds is None

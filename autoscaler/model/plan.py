@@ -49,6 +49,8 @@ class Grant:
     why: tuple[Reason, ...] = ()
     room: Mapping[str, int] = field(default_factory=dict)
     """Millicores still free on each node after all grants: what consolidation may count on."""
+    starting: Mapping[str, int] = field(default_factory=dict)
+    """Sizes in millicores of pods that don't serve yet, by uid: not counted in what covers the load."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ class Code(enum.StrEnum):
     SHRINK = "DemandFell"
     SETTLE = "Settle"
     NEW_POD = "NewPodLearnedSize"
+    FITS = "SizedToBePlaced"
     SCALE_OUT = "SizeNotEnough"
     SCALE_IN = "FewerPodsSuffice"
     REVERT = "ResizeNotGranted"
@@ -68,6 +69,7 @@ class Code(enum.StrEnum):
     HELD = "Held"
     IN_FLIGHT = "ResizeInProgress"
     REFUSED = "ResizeRefused"
+    UNPLACED = "PodUnplaced"
     FLEET_LIMIT = "FleetLimit"
     BREAKER = "BreakerOpen"
     LEARNING = "Learning"
@@ -95,6 +97,7 @@ TEXTS: Mapping[Code, str] = {
     Code.SHRINK: "demand {demand:cores} needs {wanted:cores}, has {have:cores}",
     Code.SETTLE: "sizes settle after the replicas came: {wanted:cores} each",
     Code.NEW_POD: "new pod was born at {have:cores}, learned size is {wanted:cores}",
+    Code.FITS: "no node has room for {pod} at {have:cores}, at {wanted:cores} it can be placed",
     Code.SCALE_OUT: "{wanted:cores} wanted, {covered:cores} is all that size can give",
     Code.SCALE_IN: "{demand:cores} fits in {pods:number} pods of {size:cores}",
     Code.REVERT: "resize to {wanted} was not granted: {why}",
@@ -138,6 +141,7 @@ TEXTS: Mapping[Code, str] = {
     Code.HELD: "{why}",
     Code.IN_FLIGHT: "a resize of {pods:number} pods is {state}",
     Code.REFUSED: "{wanted} was refused: {why}",
+    Code.UNPLACED: "{pod} can't be placed by a smaller size: {why}",
     Code.FLEET_LIMIT: "{limit} reached",
     Code.BREAKER: "{bad:number} of the last {total:number} resizes failed or made it worse",
     Code.LEARNING: "learning for {left:seconds} more before anything shrinks",

@@ -186,6 +186,8 @@ class Pod:
     owner_uid: str = ""
     static: bool = False
     windows: bool = False
+    whole: Resources | None = None
+    """The pod's own (pod-level) CPU and memory, that all containers share; None where it has none."""
     deletion_cost: int | None = None
     termination_grace_s: float = 30.0
     priority: int = 0

@@ -61,7 +61,12 @@ def test_an_unknown_container() -> None:
 
 @pytest.mark.parametrize(
     ("kind", "word"),
-    [({"static": True}, "static"), ({"windows": True}, "Windows"), ({"qos": Qos.BEST_EFFORT}, "BestEffort")],
+    [
+        ({"static": True}, "static"),
+        ({"windows": True}, "Windows"),
+        ({"qos": Qos.BEST_EFFORT}, "BestEffort"),
+        ({"whole": Resources(cpu_request=4000)}, "pod-level"),
+    ],
 )
 def test_pods_that_no_server_resizes(kind: dict[str, Any], word: str) -> None:
     refused(resize(pod(**kind), Resources(1000, 2000)), Code.UNSUPPORTED, word)

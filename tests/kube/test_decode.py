@@ -85,7 +85,10 @@ def test_sidecars_init_containers_and_overhead_count() -> None:
 
 
 def test_pod_level_requests_stand_for_all_containers() -> None:
-    assert read(pod("p", spec_resources={"requests": {"cpu": "5"}})).cpu == 5000
+    seen = read(pod("p", spec_resources={"requests": {"cpu": "5"}}))
+    assert seen.cpu == 5000
+    assert seen.pod.whole == Resources(cpu_request=5000)
+    assert read(pod("p")).pod.whole is None
 
 
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
