@@ -17,6 +17,7 @@ from autoscaler.emulate.authorize import ADMIN_TOKEN, Rule
 from autoscaler.emulate.cluster import ClusterSpec, EmulatedCluster
 from autoscaler.loop import Tick
 from autoscaler.model.plan import Resize, Revert, Scale
+from autoscaler.model.reason import Code
 from autoscaler.model.workload import ResizeState, Resources
 from autoscaler.observe import policy_files
 from autoscaler.observe.policy_files import Policies
@@ -149,3 +150,42 @@ async def test_deferred_is_answered_at_its_first_sight_with_what_fits_and_with_r
 def states_of(tick: Tick) -> set[ResizeState]:
     pods = tick.seen.subjects[0].view.pods if tick.seen.subjects else ()
     return {pod.attempt.state for pod in pods if pod.attempt is not None}
+
+
+async def test_a_new_pod_has_the_learned_size_before_it_serves(tmp_path: Path) -> None:
+    """attune#677 again: scale-out and eviction bring pods at the template's size"""
+    async with staged(cluster_spec(80.0, startup=20.0), tmp_path) as play:
+        await asyncio.sleep(60)
+        known = {pod["metadata"]["uid"] for pod in play.pods()}
+        learned = min(play.cores())
+        assert learned > 0.5
+        victim = play.pods()[0]["metadata"]["name"]
+        async with aiohttp.ClientSession() as client:
+            path = f"{play.cluster.url}/api/v1/namespaces/serving/pods/{victim}"
+            answer = await client.delete(path, headers={"Authorization": f"Bearer {ADMIN_TOKEN}"})
+            assert answer.status == 200
+        await asyncio.sleep(12)
+        (born,) = [pod for pod in play.pods() if pod["metadata"]["uid"] not in known][:1]
+        ready = {one["type"]: one["status"] for one in born["status"]["conditions"]}["Ready"]
+        assert ready == "False"
+        assert play.cores()[play.pods().index(born)] >= learned
+
+
+THREE = POLICY.replace("minReplicas: 2", "minReplicas: 3")
+
+
+async def test_an_unschedulable_new_pod_is_sized_down_and_placed(tmp_path: Path) -> None:
+    """Recorded: an unschedulable pod sized down gets scheduled."""
+    async with staged(cluster_spec(20.0, node_cpu="1450m"), tmp_path, policy=THREE) as play:
+        await asyncio.sleep(60)
+        assert play.replicas() == 3
+        assert all(pod["spec"].get("nodeName") for pod in play.pods())
+        said = [one.action.reason.code for tick in play.ticks for one in tick.sent if isinstance(one.action, Resize)]
+        assert Code.FITS in said
+
+
+async def test_an_unschedulable_new_pod_that_no_size_places_is_told(tmp_path: Path) -> None:
+    async with staged(cluster_spec(20.0, node_cpu="1300m"), tmp_path, policy=THREE) as play:
+        await asyncio.sleep(30)
+        (plan,) = play.ticks[-1].plans.values()
+        assert any(one.code is Code.UNPLACED and "its smallest size takes 200m" in one.text for one in plan.holds)
