@@ -79,7 +79,6 @@ def test_the_order_of_workloads_pods_and_maps_decides_nothing(data: st.DataObjec
             cluster.tick()
 
 
-@pytest.mark.xfail(strict=True, reason="a learned ceiling takes cores back before anything is measured")
 @given(st.data(), st.booleans())
 @examples(60)
 def test_a_restart_shrinks_nothing_for_a_minute(data: st.DataObject, kept: bool) -> None:
