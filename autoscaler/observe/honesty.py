@@ -37,21 +37,26 @@ MEANINGS: dict[Cause, Meaning] = {
         shrinking="allowed: the request rate is measured, and zero; blocked while requests are in flight",
         scale_in="allowed: the request rate is measured, and zero; blocked while requests are in flight",
     ),
-    Cause.STALE: Meaning("the newest sample is older than signals.maxAge, or from before the container's start"),
+    Cause.STALE: Meaning(
+        "the newest sample is older than signals.maxAge allows, from before the container's start, or of a page whose "
+        "own times stand still"
+    ),
     Cause.PARTIAL: Meaning("Prometheus (Thanos, Cortex) warned that stores did not answer, and these pods are missing"),
     Cause.NAN: Meaning("the page or the query gives NaN: a quantile of an empty window, a division of zero by zero"),
     Cause.INFINITE: Meaning("the page or the query gives +Inf or -Inf"),
     Cause.NEGATIVE: Meaning("a counter or gauge that can't be negative is"),
     Cause.COUNTER_RESET: Meaning("the container restarted, or a counter fell without a restart: one interval is lost"),
     Cause.REFUSED: Meaning(
-        "the query or the credentials were refused, or the page is not one (HTML, too large, cut short, garbled)"
+        "the query or the credentials were refused, or the page is not one (HTML, too large, cut short, garbled, "
+        "compressed, a redirect)"
     ),
     Cause.SOURCE_DOWN: Meaning("no answer in time, connection refused, a server error"),
     Cause.TOO_SHORT: Meaning("one sample so far, or the first one after a gap: there is no growth to measure yet"),
     Cause.NO_BUCKET: Meaning("the histogram has no bound within 10 % of the target, nor one down to half of it"),
     Cause.NO_PODS: Meaning("no pod is running that could answer", growing="there is nothing to grow"),
     Cause.CONTRADICTORY: Meaning(
-        "a series twice with different values, a bucket above its count, several series where one is needed"
+        "a series twice with different values, a bucket above its count or below a smaller one, several series where "
+        "one is needed"
     ),
 }
 """Every cause has a row; the tests hold this table against the decider."""

@@ -327,7 +327,7 @@ async def test_requests_that_wait_while_none_is_answered_are_no_idleness() -> No
 async def test_a_step_is_in_the_decision_with_the_second_scrape() -> None:
     """A scrape and a tick a second: the load rises between two of them, and the second one after it has grown."""
     async with scraping(Broken()) as story:
-        story.every_s = 1.0
+        story.every_s, story.load = 1.0, STEADY * 2 // 3
         for _ in range(60):
             await story.tick()
         assert not story.grown
