@@ -15,7 +15,7 @@ from autoscaler.decide.sizes import request_share, resized, unchanged
 from autoscaler.decide.standing import Member
 from autoscaler.model.plan import Action, Evict, Grant, Ledger, Resize, Revert
 from autoscaler.model.reason import Code, Reason, because
-from autoscaler.model.workload import OPEN_STATES, ResizeRestart, ResizeState
+from autoscaler.model.workload import ResizeRestart, ResizeState
 
 ENDED_WELL = frozenset({ResizeState.COMPLETE, ResizeState.REVERTED, ResizeState.SUPERSEDED})
 
@@ -52,7 +52,7 @@ def learned_of(case: Case, member: Member) -> int:
     learned = case.past.sizes.learned
     peers = [one.size for one in case.stand.serving if one.pod.template_hash == member.pod.template_hash]
     if peers:
-        learned = min(learned, max(peers))
+        learned = min(learned, max(peers)) if learned else min(peers)  # after a restart the peers' sizes tell
     elif case.stand.serving or case.past.cost.done <= 0.0:  # others serve with another template, or it is a new one
         return 0
     return max(case.low, min(case.high, learned)) if learned else 0
@@ -96,7 +96,7 @@ def joined(actions: tuple[Action, ...], born: list[Resize]) -> tuple[Action, ...
 def _may_be_sized(member: Member) -> bool:
     """Neither something of ours under way or refused, nor a restart of a server that is just loading its model."""
     attempt, container = member.pod.attempt, member.container
-    if attempt is not None and (attempt.state in OPEN_STATES or attempt.state not in ENDED_WELL):
+    if attempt is not None and (attempt.reverts is not None or attempt.state not in ENDED_WELL):
         return False
     if member.pod.resize_pending or member.pod.resizing or member.asked != member.size:
         return False

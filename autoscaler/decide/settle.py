@@ -71,6 +71,10 @@ def settle(case: Case, grant: Grant, now: float) -> tuple[Plan, History]:
     want = horizontal.told(case, want, scaling, counted)
     if counted is not past.replicas:
         past = msgspec.structs.replace(past, replicas=counted)
+    for member in case.stand.starting:  # nobody waits for a size that a pod out of service was not granted
+        revert = _revert(case, member)
+        if revert is not None:
+            reverts.append(revert)
     born, unsized = newborn.settle(case, grant)
     holds += unsized
     sized = newborn.joined(memory.settle(case, (*reverts, *shrinks, *grows), now), born)

@@ -9,7 +9,7 @@ import pytest
 
 from autoscaler.decide.decision import decide
 from autoscaler.decide.history import Cost, History, Sizes
-from autoscaler.model.plan import Ledger, Plan, Resize
+from autoscaler.model.plan import Ledger, Plan, Resize, Revert
 from autoscaler.model.reason import Code
 from autoscaler.model.seen import Seen, Subject
 from autoscaler.model.workload import Attempt, Node, Pod, ResizeRestart, ResizeState, Resources
@@ -52,6 +52,10 @@ def test_the_only_pod_recreated_gets_what_was_learned() -> None:
     assert sizes(planned(newborn())) == {"new": 2000}
 
 
+def test_after_a_restart_without_memory_the_peers_tell_the_size() -> None:
+    assert sizes(planned(PEER, newborn(), past=History(at=START - 5, since=START - 20))) == {"new": 2000}
+
+
 def test_a_new_template_is_learned_anew() -> None:
     assert sizes(planned(PEER, newborn(template_hash="t2"))) == {}
     fresh = msgspec.structs.replace(LEARNED, cost=Cost(work=0.18, template="t2"))
@@ -62,6 +66,19 @@ def test_what_was_asked_for_or_refused_is_not_asked_for_again() -> None:
     for state in (ResizeState.SENT, ResizeState.REFUSED, ResizeState.DEFERRED, ResizeState.INFEASIBLE):
         asked = Attempt(state, Resources(cpu_limit=2000), START - 1)
         assert sizes(planned(PEER, newborn(attempt=asked))) == {}
+
+
+def test_a_size_that_a_pod_out_of_service_was_not_granted_is_taken_back_and_stays_so() -> None:
+    size, have = Resources(2000, 2000, GI, 2 * GI), Resources(1000, 1000, GI, 2 * GI)
+    late = Attempt(ResizeState.TIMED_OUT, Resources(cpu_request=2000, cpu_limit=2000), START - 60, until=START - 1)
+    born = newborn(attempt=late)
+    asked = replace(born, containers=(replace(born.containers[0], desired=size, allocated=have, actual=have),))
+    (back,) = [one for one in planned(PEER, asked).actions if isinstance(one, Revert)]
+    assert (back.after.cpu_request, back.after.cpu_limit) == (1000, 1000)
+    done = Attempt(ResizeState.REVERTED, back.after, START - 1, reverts=late.wanted, until=START - 1)
+    plan = planned(PEER, newborn(attempt=done))
+    assert sizes(plan) == {}
+    assert not [one for one in plan.actions if isinstance(one, Revert)]
 
 
 def test_a_server_that_loads_its_model_is_not_restarted_for_it() -> None:
