@@ -44,7 +44,7 @@ def consider(
         case.want = _frozen(case, hold)
         return case
     controls = policy.spec.vertical.cpu.controls
-    sizes = refusals.learn(known.sizes, standing.serving, seen.ledger, controls, now)
+    sizes = refusals.learn(known.sizes, (*standing.serving, *standing.starting), seen.ledger, controls, now)
     if sizes is not known.sizes:
         case.past = known = msgspec.structs.replace(known, sizes=sizes)
     case.zones = zones

@@ -65,7 +65,8 @@ def learn(past: History, out: Demand, signals: Signals, stand: Standing, templat
         return msgspec.structs.replace(known, use=cpu.value)
     live = stand.live / 1000.0
     added = (stand.live - past.sizes.changed_from) / 1000.0 if known.watch_at >= 0.0 else 0.0
-    free = out.throttled is not None and out.throttled <= CALM and cpu.value < BUSY * live
+    # Where throttling isn't measured, requests that waited all the while would have used up any quota.
+    free = (out.throttled is None or out.throttled <= CALM) and cpu.value < BUSY * live
     # A sample is of a while ago: it counts when requests waited all through it.
     waited = waiting and began >= known.waiting_since
     if not (free and waited and _unmet(out, cpu.value, known, added)):

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+import msgspec
 import pytest
 
 from autoscaler import settings as tree
@@ -189,3 +190,14 @@ async def test_an_unschedulable_new_pod_that_no_size_places_is_told(tmp_path: Pa
         await asyncio.sleep(30)
         (plan,) = play.ticks[-1].plans.values()
         assert any(one.code is Code.UNPLACED and "its smallest size takes 200m" in one.text for one in plan.holds)
+
+
+async def test_thread_pools_sized_at_start_are_found_out_and_answered_with_replicas(tmp_path: Path) -> None:
+    """onnxruntime#29510, vllm#34462: cores beyond what the pool was made for change nothing"""
+    base = cluster_spec(120.0, threads=1)
+    spec = ClusterSpec(nodes=base.nodes, workloads=[msgspec.structs.replace(base.workloads[0], cpu="1")])
+    async with staged(spec, tmp_path) as play:
+        await asyncio.sleep(240)
+        assert play.replicas() >= 3
+        assert max(play.cores()) <= 1.5, "what the pool can't use is not kept"
+        assert (play.misses() or 0.0) <= 0.05

@@ -21,8 +21,8 @@ def standing(pods: int, each: int) -> Standing:
 
 
 def watch(
-    past: History, *, used: list[float], rho: float, inside: list[float], each: int = 1500, throttled: float = 0.0,
-    coverage: float = 1.0, at: float = 1000.0, breach: bool = True, template: str = "a",
+    past: History, *, used: list[float], rho: float, inside: list[float], each: int = 1500,
+    throttled: float | None = 0.0, coverage: float = 1.0, at: float = 1000.0, breach: bool = True, template: str = "a",
 ) -> Elastic:  # fmt: skip
     """Samples ``SPACING`` apart, four pods."""
     if breach:  # requests have been waiting for a while
@@ -45,6 +45,13 @@ def test_cores_left_unused_while_more_and_more_wait_are_a_ceiling() -> None:
     found = watch(History(), used=[4.0, 4.0, 4.0], rho=4.5, inside=[60, 110, 160])
     assert found.ceiling == pytest.approx(1000.0)
     assert elasticity.most(found, 100) == 1100
+
+
+def test_where_throttling_is_not_measured_unused_cores_speak_for_themselves() -> None:
+    """CPU from the process's own page comes without throttling: cores that wait beside requests are no quota."""
+    assert watch(History(), used=[4.0] * 3, rho=4.5, inside=[60, 110, 160], throttled=None).ceiling == 1000.0
+    full = watch(History(), used=[5.6] * 3, rho=6.5, inside=[60, 110, 160], throttled=None)
+    assert full.ceiling == UNKNOWN
 
 
 def test_two_samples_are_not_enough() -> None:
