@@ -58,6 +58,9 @@ class Api:
             target = target_of(call, self.plane.registry)
             self.users.check(call.user, target, chosen_name(call.query))
             if not target.kind.served:
+                versions = self.plane.registry.groups().get(target.kind.group, ())
+                if target.kind.group and target.kind.version not in versions:
+                    return discovery.NO_PAGE, target
                 raise no_such_path()
             return self._dispatch(call, target), target
         except Refused as refusal:

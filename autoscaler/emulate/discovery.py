@@ -9,6 +9,8 @@ from autoscaler.emulate.status import Refused
 from autoscaler.emulate.versions import Version
 
 Json = dict[str, Any]
+NO_PAGE = Answer(404, b"404 page not found\n", content_type="text/plain; charset=utf-8")
+"""What is said of a group or version that isn't served at all."""
 _AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 _SUBRESOURCE_VERBS = {
     "status": ("get", "patch", "update"),
@@ -45,7 +47,7 @@ def answer(call: Call, registry: Registry, version: Version) -> Answer | None:
     if parts[0] == "apis" and len(parts) <= 3:
         versions = registry.groups().get(parts[1])
         if versions is None or (len(parts) > 2 and parts[2] not in versions):
-            return Answer(404, b"404 page not found\n", content_type="text/plain; charset=utf-8")
+            return NO_PAGE
         if len(parts) == 2:
             return Answer(200, {"kind": "APIGroup", "apiVersion": "v1", **_group(parts[1], versions)})
         if len(parts) == 3:
@@ -53,7 +55,7 @@ def answer(call: Call, registry: Registry, version: Version) -> Answer | None:
     if parts[0] not in ("api", "apis"):
         if path == "/":
             return Answer(200, {"paths": ["/api", "/apis", "/healthz", "/openapi/v3", "/version"]})
-        return Answer(404, b"404 page not found\n", content_type="text/plain; charset=utf-8")
+        return NO_PAGE
     return None
 
 
