@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from autoscaler.decide import newborn, refusals
+from autoscaler.decide import change, newborn, refusals
 from autoscaler.decide.case import Case
 from autoscaler.decide.rooms import Rooms
 from autoscaler.decide.sharing import Claim, divide
@@ -32,6 +32,7 @@ def allocate(cases: Sequence[Case], ledger: Ledger) -> dict[WorkloadRef, Grant]:
     """What each workload may have: for every pod named in its want, the size it may be asked for."""
     rooms = Rooms(ledger, cases)
     granted: dict[WorkloadRef, dict[str, int]] = {}
+    reasons: dict[WorkloadRef, list[Reason]] = {}
     growing: list[Case] = []
     for case in cases:
         assert case.want is not None
@@ -40,6 +41,10 @@ def allocate(cases: Sequence[Case], ledger: Ledger) -> dict[WorkloadRef, Grant]:
         grows = False
         for member in case.stand.serving:
             wanted = wants.get(member.pod.uid, member.size)
+            blocked = change.possible(case, member, wanted)
+            if blocked is not None:
+                reasons.setdefault(case.ref, []).append(blocked)
+                case.share[member.pod.uid] = wanted = member.size
             sizes[member.pod.uid] = min(wanted, member.size)
             if wanted < member.size:
                 rooms.give(case, member, member.size - wanted)
@@ -47,7 +52,6 @@ def allocate(cases: Sequence[Case], ledger: Ledger) -> dict[WorkloadRef, Grant]:
                 grows = True
         if grows:
             growing.append(case)
-    reasons: dict[WorkloadRef, list[Reason]] = {}
     if growing:
         for parts, lack in rooms.crowded(cases, growing):
             _squeeze(parts, lack, granted, rooms)
@@ -120,13 +124,14 @@ def _squeeze(
             part = min(wanted, max(member.size, ideal[member.pod.uid]))
             if part - member.size < WORTH_TAKING * member.size:
                 part = member.size
-            case.share[member.pod.uid] = part
+            part = case.share[member.pod.uid] = min(part, case.share.get(member.pod.uid, part))
             missing += part - member.size
     donors = []
     for case, member in parts:
         uid = member.pod.uid
         spare = granted[case.ref].get(uid, member.size) - ideal[uid]
-        if spare > max(WORTH * member.size, case.policy.spec.vertical.cpu.step) and case.may_give:
+        worth = spare > max(WORTH * member.size, case.policy.spec.vertical.cpu.step)
+        if worth and case.may_give and change.possible(case, member, ideal[uid]) is None:
             donors.append((spare, case, member))
     donors.sort(key=lambda donor: -donor[0])
     for spare, case, member in donors:

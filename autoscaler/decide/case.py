@@ -25,6 +25,8 @@ class Case:
     low: int = 0
     """Bounds of a pod's size in millicores."""
     high: int = 0
+    top: int = 0
+    """The upper bound that is written down somewhere, without what was learned: ``high`` is never more."""
     ceiling: int | None = None
     """Millicores that a pod was seen to be able to use; None: no limit was seen."""
     may_give: bool = False

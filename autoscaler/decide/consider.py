@@ -14,6 +14,7 @@ from autoscaler.decide.queued import Queue
 from autoscaler.decide.sizes import ANY
 from autoscaler.decide.standing import Standing, stand
 from autoscaler.model.plan import Want
+from autoscaler.model.policy import Controls
 from autoscaler.model.reason import Reason
 from autoscaler.model.seen import Seen, Subject
 
@@ -50,6 +51,7 @@ def consider(
     case.zones = zones
     case.demand = demand(view.signals, policy, known, standing, now)
     case.low, case.high = bounds(case, seen, largest)
+    case.top = case.high
     template = view.scale.template_hash if view.scale is not None else ""
     elastic = elasticity.learn(known, case.demand, view.signals, standing, template, now)
     if elastic is not known.elastic:
@@ -74,7 +76,7 @@ def _undisturbed(case: Case, past: History, now: float) -> bool:
         return False
     if any(member.pod.attempt is not None and member.pod.attempt.open for member in stand.serving):
         return False
-    return stand.have >= 950.0 * case.demand.need
+    return stand.have >= 950.0 * case.demand.need and case.demand.fastest <= 0.0
 
 
 def learn(past: History, subject: Subject, standing: Standing, now: float) -> History:
@@ -120,6 +122,10 @@ def bounds(case: Case, seen: Seen, largest: int) -> tuple[int, int]:
         low = max(low, limits.cpu_min or 0)
         high = min(high, limits.cpu_max or ANY)
     high = min(high, largest)
+    if cpu.controls is Controls.REQUESTS:
+        # Limits are left alone, and a request can't exceed its limit.
+        kept = (member.container.desired.cpu_limit for member in case.stand.serving)
+        high = min(high, min((limit for limit in kept if limit is not None), default=high))
     return min(low, high), high
 
 

@@ -30,7 +30,7 @@ def decide(
     largest = largest_node(seen)
     zones = {name: node.zone for name, node in seen.ledger.nodes.items() if node.zone}
     queue = Queue(seen)
-    for subject in seen.subjects:
+    for subject in sorted(seen.subjects, key=lambda one: one.view.ref):  # equal claims are served in this order
         case = consider(subject, past.get(subject.view.ref), seen, largest, zones, queue)
         if not case.frozen:
             case.want = want(case, now, seen.brakes_open)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from math import log, sqrt
 
 from autoscaler.decide import misses, staffing, traffic
-from autoscaler.decide.history import History, Traffic
+from autoscaler.decide.history import Cost, History, Traffic
 from autoscaler.decide.standing import Standing
 from autoscaler.model.policy import Policy
 from autoscaler.model.reason import Code, Reason, because
@@ -27,6 +27,8 @@ REVERTS = 0.4
 """Part of a load's distance from its mean that is likely to be gone when it next moves."""
 MEAN_KNOWN = 600.0
 """Seconds after which a mean is worth something."""
+ALONE = 0.8
+"""CPU-seconds over seconds of a request that is on one core all the time, nearly."""
 NOTICE = 2.0
 """Seconds from a decision to its effect."""
 THROTTLED = 0.1
@@ -66,6 +68,8 @@ class Demand:
     """Cores by which the load is likely to come back to its mean; negative above it."""
     lone: float = 0.0
     """Cores below which one request alone misses its target."""
+    fastest: float = 0.0
+    """Seconds that one request alone takes, where that is more than the target at any size; else 0."""
     blocks: list[Reason] = field(default_factory=list)
     reason: Reason | None = None
     """Set where another objective than latency decided."""
@@ -98,12 +102,16 @@ def demand(signals: Signals, policy: Policy, past: History, stand: Standing, now
     if latency is not None:
         out.target, out.allowed = latency.target, 1.0 - latency.within
         _missed(out, signals, past, max_age)
+        out.fastest = _unreachable(past.cost, out.target)
     _blocks(out, signals, policy, max_age)
     work = past.cost.work
     out.work = max(0.0, work)
     if rate is not None and work > 0.0 and past.traffic.level >= 0.0:
         _by_requests(out, rate, past, stand)
     elif out.used is not None and stand.serving:
+        if latency is not None and rate:
+            # Use knows nothing of the floor below which one request alone is late.
+            out.blocks.append(because(Code.NO_SIGNAL, signal="CPU per request", why="not learned yet"))
         _by_use(out, live, spec.objective.cpu.target_utilization if spec.objective.cpu else USE_TARGET)
     _other_objectives(out, signals, policy, stand, max_age)
     out.stalled = past.traffic.stalled_for > max(5.0, 2.0 * out.target) and bool(out.in_flight)
@@ -111,6 +119,17 @@ def demand(signals: Signals, policy: Policy, past: History, stand: Standing, now
         # Whatever they wait for, that none was answered is no proof that less would do.
         out.blocks.append(because(Code.NO_SIGNAL, signal="misses", why=signals.misses.told))
     return out
+
+
+def _unreachable(cost: Cost, target: float) -> float:
+    """What a request takes undisturbed, if it works all that time on one core: more cores would not make it faster.
+
+    A request that waits for something else is no such case (it is not CPU-bound), nor one on several threads, which
+    burns more than it lasts and may use more cores than its pod has.
+    """
+    swift = cost.pace.swift
+    alone = ALONE * swift <= cost.work <= swift / ALONE
+    return swift if swift > target and alone else 0.0
 
 
 def _by_requests(out: Demand, rate: float, past: History, stand: Standing) -> None:
@@ -134,7 +153,9 @@ def _by_requests(out: Demand, rate: float, past: History, stand: Standing) -> No
                 out.backlog = left
                 out.drain = left / max(DRAIN_TARGETS * out.target, 2.0)
     goal = GOAL * out.allowed
-    chance = queues * staffing.need(rho / queues, own, out.target, goal) - rho
+    # Where no size meets the target, waiting is held to the time that the request itself takes.
+    target = max(out.target, 2.0 * staffing.LARGE * own) if out.fastest > 0.0 else out.target
+    chance = queues * staffing.need(rho / queues, own, target, goal) - rho
     out.scale = chance / log(1.0 / goal)
     habit = _habit(seen) * rho
     out.lone = queues * staffing.alone(own, out.target)
@@ -206,7 +227,7 @@ def _blocks(out: Demand, signals: Signals, policy: Policy, max_age: float) -> No
 def _other_objectives(out: Demand, signals: Signals, policy: Policy, stand: Standing, max_age: float) -> None:
     """CPU and custom objectives beside latency: the largest need counts, as with several metrics in HPA."""
     objective = policy.spec.objective
-    have = stand.live / 1000.0
+    have = (stand.live + sum(member.live for member in stand.draining)) / 1000.0  # what drains still works
     if objective.cpu is not None and out.used is not None and have > 0.0:
         wanted = out.used / objective.cpu.target_utilization
         if out.need is None or wanted > out.need:

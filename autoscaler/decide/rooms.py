@@ -32,7 +32,7 @@ class Rooms:
         self._quotas: list[tuple[str, str, str, int]] = []
         self._quota_left: list[int] = []
         for quota in ledger.quotas:
-            for key, hard in quota.hard.items():
+            for key, hard in sorted(quota.hard.items()):
                 if key in ("requests.cpu", "cpu", "limits.cpu"):
                     self._quotas.append((quota.namespace, quota.name, key, hard))
                     self._quota_left.append(hard - quota.used.get(key, 0))

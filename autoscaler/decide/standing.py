@@ -60,6 +60,11 @@ def size_of(resources: Resources, controls: Controls) -> int | None:
     return resources.cpu_limit if resources.cpu_limit is not None else resources.cpu_request
 
 
+def _oldest(pod: Pod) -> tuple[float, str]:
+    """The order in which equals are served."""
+    return pod.created_at, pod.name
+
+
 def stand(view: WorkloadView, policy: Policy, victim: str = "", queue: Queue | None = None) -> Standing:
     """Sort the pods. A pod serves when its container runs and it is ready, or it was ready and is overloaded now."""
     controls = policy.spec.vertical.cpu.controls
@@ -67,7 +72,7 @@ def stand(view: WorkloadView, policy: Policy, victim: str = "", queue: Queue | N
     starting: list[Member] = []
     draining: list[Member] = []
     have = live = 0
-    for pod in view.pods:
+    for pod in sorted(view.pods, key=_oldest):
         if pod.deleting or pod.phase in ("Succeeded", "Failed"):
             continue
         container = pod.container(view.container) if view.container else (pod.containers[0] if pod.containers else None)

@@ -65,7 +65,12 @@ def want(case: Case, now: float, brakes_open: bool = False) -> Want:
                 case, max(need, have * STALL_STEP), because(Code.STALL, in_flight=demand.in_flight), holds, now
             )
         holds.append(_not_cpu_bound(case))
-    if demand.breach:
+    if demand.breach and demand.fastest > 0.0:
+        # What the load needs it gets; what no size can give is said and not chased.
+        holds.append(because(Code.UNREACHABLE, fastest=demand.fastest, target=demand.target))
+        if need <= have:
+            return _as_is(case, holds[-1], holds)
+    elif demand.breach:
         if demand.evidence is False and burned <= have and case.ceiling is None:
             holds.append(_not_cpu_bound(case))
             if need > have:
@@ -195,7 +200,9 @@ def _sized(case: Case, total: float, reason: Reason, holds: list[Reason], now: f
 def _as_is(case: Case, reason: Reason, holds: list[Reason], lend: float | None = None) -> Want:
     stand = case.stand
     born = _born(case)
-    pods = {member.pod.uid: max(case.low, min(case.high, max(born, member.size))) for member in stand.serving}
+    pods = {
+        member.pod.uid: max(case.low, min(case.top, member.size), min(case.high, born)) for member in stand.serving
+    }  # what was learned takes nothing back here
     total, floor = max(stand.have, sum(pods.values())), lend if lend is not None else stand.have
     return Want(
         ref=case.ref, cpu=float(total), floor=float(floor), pods=pods, replicas=None,

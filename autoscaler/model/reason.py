@@ -26,6 +26,8 @@ class Code(enum.StrEnum):
     SPREAD = "MoreMemoryDidNotHelp"
     SHRINK = "DemandFell"
     SETTLE = "Settle"
+    LENDS = "OthersNeedMore"
+    OVER_MAX = "AboveMaximum"
     NEW_POD = "NewPodLearnedSize"
     FITS = "SizedToBePlaced"
     SCALE_OUT = "SizeNotEnough"
@@ -95,6 +97,8 @@ TEXTS: Mapping[Code, str] = {
     Code.MEMORY_UNDO: "a memory shrink to {limit:memory} is undone: {why}",
     Code.SPREAD: "more memory did not help a pod and it could not be recreated: another replica takes part of the load",
     Code.SHRINK: "demand {demand:cores} needs {wanted:cores}, has {have:cores}",
+    Code.LENDS: "{part:cores} of {have:cores} is its part of what there is for all ({wanted:cores} wanted)",
+    Code.OVER_MAX: "{have:cores} is more than the maximum {maximum:cores}",
     Code.SETTLE: "sizes settle after the replicas came: {wanted:cores} each",
     Code.NEW_POD: "new pod was born at {have:cores}, learned size is {wanted:cores}",
     Code.FITS: "no node has room for {pod} at {have:cores}, at {wanted:cores} it can be placed",

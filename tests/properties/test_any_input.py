@@ -6,7 +6,6 @@ import random
 from dataclasses import replace
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,9 +18,6 @@ from tests.properties.cluster import Cluster
 from tests.properties.runs import examples
 
 
-@pytest.mark.xfail(
-    strict=True, reason="room is given away by shrinks that are not sent: pods that can't be resized, resizes under way"
-)
 @given(st.data())
 @examples(150)
 def test_every_plan_keeps_every_rule(data: st.DataObject) -> None:
@@ -61,7 +57,6 @@ def shape(plan: Plan) -> Any:
     return sorted(repr(action) for action in plan.actions), plan.reason, sorted(map(str, plan.holds))
 
 
-@pytest.mark.xfail(strict=True, reason="equal claims are served in the order they were seen")
 @given(st.data(), st.integers(0, 9))
 @examples(80)
 def test_the_order_of_workloads_pods_and_maps_decides_nothing(data: st.DataObject, seed: int) -> None:

@@ -25,7 +25,7 @@ def no_room_is_spent_twice(stage: Stage) -> None:
 async def test_a_breach_is_met_in_place_then_with_replicas_and_sizes_go_back(tmp_path: Path) -> None:
     async with staged(cluster_spec(20.0), tmp_path, policy=CALM) as stage:
         await asyncio.sleep(30)
-        assert stage.cores() == [0.5, 0.5]
+        assert all(cores <= 0.6 for cores in stage.cores())  # a step of head-room at most
         born = {pod["metadata"]["uid"] for pod in stage.pods()}
 
         stage.load = 80.0  # 1.6 cores of work: more than the two pods have, less than they may get
