@@ -64,7 +64,7 @@ def settle(case: Case, grant: Grant, now: float) -> tuple[Plan, History]:
     if counted is not past.replicas:
         past = msgspec.structs.replace(past, replicas=counted)
     for member in case.stand.starting:  # nobody waits for a size that a pod out of service was not granted
-        revert = _revert(case, member)
+        revert = change.back(case, member)
         if revert is not None:
             reverts.append(revert)
     born, unsized = newborn.settle(case, grant)
