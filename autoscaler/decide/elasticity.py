@@ -18,7 +18,7 @@ import msgspec
 from autoscaler.decide.demand import BUSY, Demand
 from autoscaler.decide.history import UNKNOWN, Elastic, History
 from autoscaler.decide.standing import Standing
-from autoscaler.model.signal import Measured, Signals
+from autoscaler.model.signal import Counts, Measured, Signals
 
 SAMPLES = 3
 """Fresh CPU samples in a row that must agree."""
@@ -30,6 +30,9 @@ SHORT = 0.85
 """Use so far below needs no such proof (a server that sheds keeps its queue short)."""
 CALM = 0.05
 """Share of throttled periods up to which a quota is not what holds the pods back."""
+PILED = 10.0
+"""Seconds in which more and more requests wait."""
+LIKE_EVER = 0.9
 ROOM = 1.1
 """The ceiling is this much above what was used."""
 BEYOND = 1.2
@@ -45,7 +48,11 @@ def learn(past: History, out: Demand, signals: Signals, stand: Standing, templat
         known = Elastic(template=template)
     waiting = _waiting(out, stand)
     if waiting != (known.waiting_since >= 0.0):
-        known = msgspec.structs.replace(known, waiting_since=now if waiting else UNKNOWN)
+        inside = out.in_flight or 0.0
+        known = msgspec.structs.replace(
+            known, waiting_since=now if waiting else UNKNOWN, waiting_inside=inside, answered=0.0
+        )
+    known = _by_answers(known, out, signals, stand, now)
     cpu = signals.cpu
     if not isinstance(cpu, Measured) or cpu.coverage < 0.999 or stand.count == 0 or out.used is None:
         return known
@@ -54,6 +61,8 @@ def learn(past: History, out: Demand, signals: Signals, stand: Standing, templat
         return known
     known = msgspec.structs.replace(known, sampled_at=sampled_at)
     each = cpu.value / stand.count * 1000.0
+    if each > known.most_used:
+        known = msgspec.structs.replace(known, most_used=each)
     if known.ceiling > 0.0 and each > known.ceiling * BEYOND:
         known = msgspec.structs.replace(known, ceiling=UNKNOWN)
     changed = past.sizes.changed_at
@@ -76,13 +85,42 @@ def learn(past: History, out: Demand, signals: Signals, stand: Standing, templat
     inside = out.in_flight or 0.0
     first = inside if samples == 1 else known.watch_inside
     ceiling = known.ceiling
-    if samples >= SAMPLES and (
+    if samples >= SAMPLES and _saturated(known, best, stand) and (
         _grew(first, inside, stand) or best < SHORT * (out.rho or 0.0) or _idle(best, known, added)
     ):
         ceiling = best / stand.count * 1000.0
     return msgspec.structs.replace(
         known, use=cpu.value, watch_samples=samples, watch_best=best, watch_inside=first, ceiling=ceiling
     )
+
+
+def _by_answers(known: Elastic, out: Demand, signals: Signals, stand: Standing, now: float) -> Elastic:
+    """The same without waiting for three CPU samples: what is answered is fresh at each scrape.
+
+    Requests have piled up for ``PILED`` seconds though answering takes fewer cores than the pods have, and a CPU sample
+    of that time has not seen a quota at work.
+    """
+    requests, cpu, since = signals.requests, signals.cpu, known.waiting_since
+    if since < 0.0 or signals.counts is not Counts.COMPLETIONS or out.work <= 0.0 or out.in_flight is None:
+        return known
+    if not isinstance(requests, Measured) or not isinstance(cpu, Measured) or stand.count == 0:
+        return known
+    answered = requests.value * out.work
+    best = max(known.answered, answered)
+    known = msgspec.structs.replace(known, answered=best)
+    live = stand.live / 1000.0
+    looked = now - cpu.age_s >= since + AFTER and cpu.coverage >= 0.999
+    free = (out.throttled is None or out.throttled <= CALM) and max(cpu.value, best) < BUSY * live
+    if now - since < PILED or not looked or not free or not _grew(known.waiting_inside, out.in_flight, stand):
+        return known
+    if not _saturated(known, best, stand):
+        return known
+    return msgspec.structs.replace(known, ceiling=best / stand.count * 1000.0)
+
+
+def _saturated(known: Elastic, cores: float, stand: Standing) -> bool:
+    """Whether the pods work as hard as they were ever seen to: in an outage they idle, and that is no ceiling."""
+    return cores * 1000.0 >= LIKE_EVER * known.most_used * stand.count
 
 
 def _grew(before: float, now: float, stand: Standing) -> bool:

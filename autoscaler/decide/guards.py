@@ -9,6 +9,8 @@ from autoscaler.model.workload import WorkloadView
 
 LEARN = 60.0
 """Seconds of watching before anything shrinks."""
+NEAR = 1.1
+"""A size this many times the one that was too small is another size."""
 UNSEEN = 15.0
 """Seconds without a word from the cluster after which nothing is decided: a heartbeat that fails shows within ten."""
 
@@ -31,9 +33,16 @@ def cannot_decide(view: WorkloadView, policy: Policy, paused: bool) -> Reason | 
 
 
 def barred(past: History, now: float) -> Reason | None:
-    """A shrink that was undone bars the next ones for a while."""
+    """A shrink that was undone bars the next ones for a while: from going near the size that was too small."""
     left = past.sizes.barred_until - now
     return because(Code.BARRED, left=left) if left > 0.0 else None
+
+
+def least(past: History, now: float) -> float:
+    """Millicores per pod that a barred shrink still may go down to; 0 where nothing is barred."""
+    if barred(past, now) is None:
+        return 0.0
+    return NEAR * past.sizes.barred_size if past.sizes.barred_size > 0 else float("inf")
 
 
 def learning(past: History, now: float) -> Reason | None:

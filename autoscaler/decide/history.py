@@ -105,6 +105,11 @@ class Elastic(msgspec.Struct, frozen=True):
     sampled_at: float = UNKNOWN
     use: float = UNKNOWN
     """Cores used by all at the newest CPU sample."""
+    most_used: float = 0.0
+    """Most millicores that a pod of this template was seen to use, on the average of all."""
+    waiting_inside: float = 0.0
+    """Requests inside when they began to wait; the best answered since then, in cores."""
+    answered: float = 0.0
     waiting_since: float = UNKNOWN
     """Requests have been waiting or missing at every tick since then."""
     watch_at: float = UNKNOWN
@@ -168,6 +173,8 @@ class Sizes(msgspec.Struct, frozen=True):
     shrunk_demand: float = 0.0
     """Cores that the load burnt then."""
     barred_until: float = UNKNOWN
+    barred_size: int = 0
+    """Size per pod that a shrink was undone from: until then none goes near it. 0: nothing shrinks at all."""
     refused: Mapping[str, int] = {}
     """By ``uid@node``: the smallest size in millicores that was refused or deferred there."""
     refused_room: Mapping[str, int] = {}

@@ -26,7 +26,7 @@ REGRET = 60.0
 """Seconds after a shrink in which a breach undoes it, unless the load rose to ``ROSE`` times what it was."""
 ROSE = 1.1
 BARRED = 900.0
-"""Seconds without a shrink after one was undone."""
+"""Seconds without a shrink to such a size after one was undone."""
 SETTLING = 10.0
 """Seconds after a change in which its effect isn't visible yet."""
 
@@ -87,15 +87,17 @@ def want(case: Case, now: float, brakes_open: bool = False) -> Want:
         holds.append(because(Code.TOLERANCE, wanted=need, have=have))
         return _as_is(case, _steady(case), holds)
     # From here on only a shrink is left.
+    bar = guards.least(case.past, now) * count
+    low_enough, top = max(low_enough, bar), max(top, bar)
     minimum_change = max(spec.vertical.behavior.shrink.min_change * have, spec.vertical.cpu.step * count)
     if have - low_enough < minimum_change:
+        holds.extend([barred] if bar > max(need, floor) and (barred := guards.barred(case.past, now)) else [])
         return _as_is(case, _steady(case), holds)
     block = _first(
         demand.blocks[0] if demand.blocks else None,
         _breach(case) if demand.breach else None,
         because(Code.BREAKER, bad=0, total=0) if brakes_open else None,
         guards.learning(case.past, now),
-        guards.barred(case.past, now),
         replicas.bridging(case.past.replicas, stand, now),
     )
     if block is not None:
@@ -121,7 +123,10 @@ def _undo(case: Case, now: float) -> float | None:
     if before <= case.usable or (demand.rho or 0.0) > ROSE * sizes.shrunk_demand:
         return None
     case.past = msgspec.structs.replace(
-        case.past, sizes=msgspec.structs.replace(sizes, shrunk_at=UNKNOWN, barred_until=now + BARRED)
+        case.past,
+        sizes=msgspec.structs.replace(
+            sizes, shrunk_at=UNKNOWN, barred_until=now + BARRED, barred_size=round(case.usable / case.stand.count)
+        ),
     )
     return before
 

@@ -9,7 +9,7 @@ from autoscaler.decide import elasticity
 from autoscaler.decide.demand import Demand
 from autoscaler.decide.history import UNKNOWN, Elastic, History, Sizes
 from autoscaler.decide.standing import Standing
-from autoscaler.model.signal import Absent, Cause, Measured, Reading, Signals
+from autoscaler.model.signal import Absent, Cause, Counts, Measured, Reading, Signals
 
 SPACING = 15.0
 
@@ -115,3 +115,49 @@ def test_a_sample_from_before_requests_waited_says_nothing() -> None:
             past, elastic=elasticity.learn(past, out, Signals(cpu=cpu), standing(4, 1500), "a", now)
         )
     assert past.elastic.watch_samples == 1 and past.elastic.ceiling == UNKNOWN
+
+
+def piling(
+    *, each: int = 1700, answered: float = 26.0, inside: tuple[float, ...] = (33, 47, 79, 105), cores: float = 3.4,
+    throttled: float = 0.0, known: Elastic | None = None, age: float = 6.0, counts: Counts = Counts.COMPLETIONS,
+) -> Elastic:  # fmt: skip
+    """A scrape each five seconds since requests began to wait; one CPU sample that has seen some of that time."""
+    past = History(elastic=known or Elastic(template="a", most_used=1000.0))
+    for place, waiting in enumerate(inside):
+        out = Demand(rho=4.5, work=0.154, used=cores, throttled=throttled, in_flight=waiting, breach=True)
+        cpu = Measured(cores, age_s=age, window_s=15.0)
+        seen = Signals(cpu=cpu, requests=Measured(answered, window_s=5.0), counts=counts)
+        learned = elasticity.learn(past, out, seen, standing(4, each), "a", 1000.0 + 5.0 * place)
+        past = msgspec.structs.replace(past, elastic=learned)
+    return past.elastic
+
+
+def test_what_is_answered_shows_a_ceiling_before_three_cpu_samples_do() -> None:
+    assert piling().ceiling == pytest.approx(26.0 * 0.154 / 4 * 1000.0)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"each": 1100},
+        {"throttled": 0.3},
+        {"cores": 6.2},
+        {"inside": (33, 35, 34, 36)},
+        {"inside": (33, 79)},
+        {"age": 40.0},
+        {"answered": 2.0, "cores": 0.3},
+        {"counts": Counts.ARRIVALS},
+    ],
+    ids=[
+        "answering takes all they have", "a quota is at work", "they use what they have", "nothing piles up",
+        "too early", "the CPU sample is of before", "an outage: they idle", "arrivals are no answers",
+    ],
+)  # fmt: skip
+def test_and_is_no_ceiling_where(other: dict[str, object]) -> None:
+    assert piling(**other).ceiling == UNKNOWN  # type: ignore[arg-type]
+
+
+def test_an_outage_is_no_ceiling_however_many_samples_say_so() -> None:
+    busy = Elastic(template="a", most_used=1000.0, waiting_since=900.0)
+    found = watch(History(elastic=busy), used=[0.2, 0.2, 0.2, 0.2], rho=4.5, inside=[60, 110, 160, 210])
+    assert found.ceiling == UNKNOWN
