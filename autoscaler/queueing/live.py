@@ -20,7 +20,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from math import inf
 
-from autoscaler.queueing import kernel
+from autoscaler.queueing import kernel, places
 from autoscaler.queueing.state import DONE, DRAINING, PODS, SHARED, empty_fleet, with_room
 
 BUCKETS: tuple[float, ...] = (
@@ -136,18 +136,18 @@ class ServingPods:
             self._fleet = with_room(self._fleet, floats=_floats, wholes=_wholes, pods=2 * (place + 1), requests=0)
         self._places[name], self._names[place] = place, name
         self._buckets[name] = [0] * (len(self.bounds) + 1)
-        kernel.open_pod(self._fleet, place, self.now, _quota(limit), float(cores))
+        places.open_pod(self._fleet, place, self.now, _quota(limit), float(cores))
         self.pods[name] = PodCounters(latency_buckets=[0] * (len(self.bounds) + 1))
 
     def remove_pod(self, name: str, *, drain: bool = True) -> None:
         """Take the pod out of balancing; it finishes what it has (`drain`) or drops it and is gone."""
         place = self._places[name]
         if drain:
-            kernel.drain_pod(self._fleet, place)
+            places.drain_pod(self._fleet, place)
             self._draining.add(name)
             self._forget_empty()
         else:
-            kernel.close_pod(self._fleet, place)
+            places.close_pod(self._fleet, place)
             self._collect()
             self._forget(name)
 
@@ -155,13 +155,13 @@ class ServingPods:
         """Write the quota, as the kubelet does: it works at once."""
         if at is not None:
             self.advance(max(at, self.now))
-        kernel.set_limit(self._fleet, self._places[name], _quota(limit))
+        places.set_limit(self._fleet, self._places[name], _quota(limit))
 
     def set_cores(self, name: str, cores: float, *, at: float | None = None) -> None:
         """Bound what the pod can burn at once, as neighbours on a full node do."""
         if at is not None:
             self.advance(max(at, self.now))
-        kernel.set_cores(self._fleet, self._places[name], float(cores))
+        places.set_cores(self._fleet, self._places[name], float(cores))
 
     def offer(self, arrival: float, work: float, wait: float = 0.0) -> None:
         """A request that needs `work` CPU-seconds and then `wait` seconds off the CPU."""
@@ -240,7 +240,7 @@ class ServingPods:
 
     def _forget_empty(self) -> None:
         for name in [name for name in self._draining if self._fleet.inside[self._places[name]] == 0]:
-            kernel.close_pod(self._fleet, self._places[name])
+            places.close_pod(self._fleet, self._places[name])
             self._forget(name)
 
     def _forget(self, name: str) -> None:

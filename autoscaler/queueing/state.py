@@ -1,12 +1,14 @@
 """What a fleet of serving pods is made of: flat arrays in one NamedTuple.
 
-The same fields are Python lists where the emulator runs and NumPy arrays where the simulator does; `kernel.py` only
+The same fields are Python lists where the emulator runs and NumPy arrays where the simulator does; the kernel only
 indexes them, so one text serves both. Everything is flat because lists of lists and two-dimensional arrays are
 indexed differently. Units: seconds, CPU-seconds, cores.
 """
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
+
+NEVER = float("inf")
 
 # Places in `Fleet.spec`.
 THREADS, PARALLELISM, BATCH, BATCH_CPU, BATCH_WAIT, QUEUE_LIMIT, BALANCE, PERIOD, SPIN_WINDOW, SPIN_CORES = range(10)

@@ -183,7 +183,7 @@ def experiment(
 ) -> Scores:
     """One run. `policy`: fairshare, aiad, oneshot, or hpa with `target` as the share of CPU used."""
     began = time.perf_counter()
-    serve = compile_module(faro_path.__name__).serve
+    serve = compile_module(faro_path).serve
     dice = np.random.default_rng([seed, 6])
     jobs = [new_job(load, process, seed * 1009 + number) for number, load in enumerate(loads)]
     sets = [Replicas(job, dice) for job in jobs]
