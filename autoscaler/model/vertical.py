@@ -1,0 +1,81 @@
+"""The size of the running pods: between which bounds, and how fast it follows."""
+
+from __future__ import annotations
+
+import enum
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from autoscaler.model.written import CpuAmount, MemoryAmount, Share, Spec
+
+
+class Controls(enum.StrEnum):
+    BOTH = "RequestsAndLimits"
+    REQUESTS = "RequestsOnly"
+    LIMITS = "LimitsOnly"
+
+
+class Bounded(Spec):
+    @model_validator(mode="after")
+    def _ordered(self) -> Bounded:
+        low, high = getattr(self, "min", None), getattr(self, "max", None)
+        if low is not None and high is not None and low > high:
+            raise ValueError("min is above max")
+        return self
+
+
+class CpuBounds(Bounded):
+    """CPU of a pod's sized container."""
+
+    min: CpuAmount = Field(100, description="Smallest CPU of a pod's container.", ge=10)
+    max: CpuAmount | None = Field(None, description="Largest CPU; default: what the node offers.")
+    step: CpuAmount = Field(100, description="Sizes are multiples of this.", gt=0)
+    controls: Controls = Field(Controls.BOTH, description="Which sides of the resources are set.")
+
+
+class Shrink(enum.StrEnum):
+    NEVER = "Never"
+    WHEN_SAFE = "WhenSafe"
+
+
+class MemoryBounds(Bounded):
+    """Memory of a pod's sized container."""
+
+    min: MemoryAmount | None = Field(None, description="Smallest memory; default: the template's.")
+    max: MemoryAmount | None = Field(
+        None, description="Largest memory; default: the template's (memory is left alone)."
+    )
+    headroom: Share = Field(0.2, description="Room above the peak working set.", gt=0.0)
+    shrink: Shrink = Field(Shrink.NEVER, description="Whether memory may ever be taken back.")
+
+
+class GrowBehavior(Spec):
+    """When sizes go up."""
+
+    stabilization_window_seconds: int = Field(0, ge=0, le=3600, description="The lowest wish in this window counts.")
+
+
+class ShrinkBehavior(Spec):
+    """When sizes go down."""
+
+    stabilization_window_seconds: int = Field(60, ge=0, le=3600, description="The highest wish in this window counts.")
+    min_change: Share = Field(0.1, description="Smaller changes are not worth a resize.")
+
+
+class VerticalBehavior(Spec):
+    """How fast sizes follow."""
+
+    grow: GrowBehavior = Field(default_factory=GrowBehavior)
+    shrink: ShrinkBehavior = Field(default_factory=ShrinkBehavior)
+
+
+class Vertical(Spec):
+    """The size of the running pods."""
+
+    enabled: bool = Field(True, description="False: sizes are left alone.")
+    container: str | None = Field(None, description="Default: the only one, or the one the preset names.")
+    cpu: CpuBounds = Field(default_factory=CpuBounds)
+    memory: MemoryBounds = Field(default_factory=MemoryBounds)
+    behavior: VerticalBehavior = Field(default_factory=VerticalBehavior)
+    template: Literal["Keep", "Annotate"] = Field("Keep", description="Annotate writes the learned size for GitOps.")
