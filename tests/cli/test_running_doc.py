@@ -7,6 +7,7 @@ from pathlib import Path
 
 from autoscaler import settings
 from autoscaler.cli import COMMANDS
+from autoscaler.observe.policy_errors import spelled
 from autoscaler.serve.metrics import OwnMetrics
 
 DOC = (Path(__file__).parents[2] / "docs" / "running.md").read_text()
@@ -15,7 +16,7 @@ DOC = (Path(__file__).parents[2] / "docs" / "running.md").read_text()
 def settings_table() -> list[str]:
     rows = []
     for leaf in settings.leaves():
-        default = "" if leaf.field.default in (None, ()) else f"`{settings.spelled(leaf.field, leaf.field.default)}`"
+        default = "" if leaf.field.default in (None, ()) else f"`{spelled(leaf.field, leaf.field.default)}`"
         rows.append(f"| `{leaf.flag}` | `{leaf.key}` | {default} | {leaf.field.description} |")
     return rows
 
