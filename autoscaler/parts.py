@@ -22,7 +22,8 @@ from autoscaler.observe.cluster import ClusterObserver, Scope
 from autoscaler.observe.fallback import Fallback
 from autoscaler.observe.kubelet import KubeletSource
 from autoscaler.observe.metrics_api import MetricsApiSource
-from autoscaler.observe.policy_files import POLICY_KIND, Policies
+from autoscaler.observe.policy_files import Policies
+from autoscaler.observe.policy_object import POLICY_KIND
 from autoscaler.observe.ports import MetricSource, Watched
 from autoscaler.observe.resources import CustomResources
 from autoscaler.observe.scrape import ScrapeSource

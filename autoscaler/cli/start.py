@@ -12,7 +12,9 @@ from autoscaler import settings as tree
 from autoscaler.cli import FAILED, Wrong
 from autoscaler.kube.errors import KubeconfigError, KubeError
 from autoscaler.observe import policy_files
-from autoscaler.observe.policy_files import Policies, PolicyError
+from autoscaler.observe.policy_files import Policies
+from autoscaler.observe.policy_measures import asks_prometheus
+from autoscaler.observe.policy_object import PolicyError
 from autoscaler.serve import logs
 from autoscaler.settings import Settings, SettingsError
 
@@ -53,7 +55,7 @@ def policies_of(settings: Settings, *, needed: bool = True) -> Policies:
     except PolicyError as error:
         raise Wrong(*error.lines) from None
     if not settings.prometheus.url:
-        queries = [line for policy in policies.policies for line in policy_files.asks_prometheus(policy)]
+        queries = [line for policy in policies.policies for line in asks_prometheus(policy)]
         if queries:
             raise Wrong(*queries)
     return policies

@@ -20,7 +20,8 @@ from autoscaler.kube.watch import Kind, Reflector
 from autoscaler.model.policy import API_VERSION, Budget, Policy
 from autoscaler.model.workload import WorkloadRef
 from autoscaler.observe.known import Share
-from autoscaler.observe.policy_files import BUDGET_KIND, POLICY_KIND, Policies, PolicyError, conflicts, read_object
+from autoscaler.observe.policy_files import Policies, conflicts
+from autoscaler.observe.policy_object import BUDGET_KIND, POLICY_KIND, PolicyError, read_object
 
 _NO_FILES: Final = Policies()
 _PLURALS: Final = {POLICY_KIND: "inferenceautoscalers", BUDGET_KIND: "capacitybudgets"}

@@ -19,8 +19,7 @@ from tests.cli.test_policy_files import GOOD
 ROOT = Path(autoscaler.__file__).parent
 TELLS_ONLY = (
     *(f"model/{room}.py" for room in ("policy", "written", "objective", "metrics", "vertical", "horizontal")),
-    "observe/policy_files.py",
-    "observe/policy_errors.py",
+    *(f"observe/policy_{room}.py" for room in ("files", "object", "measures", "errors")),
     "render/",
     "simulate/",
     "cli/",

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from autoscaler.model.policy import Mode
 from autoscaler.model.workload import WorkloadRef
 from autoscaler.observe import policy_files, yaml12
-from autoscaler.observe.policy_files import PolicyError
+from autoscaler.observe.policy_measures import asks_prometheus
+from autoscaler.observe.policy_object import PolicyError, read_object
 from autoscaler.render import kyaml
 
 GOOD = """\
@@ -194,13 +195,13 @@ def test_any_text_is_read_or_refused_never_a_crash(text: str) -> None:
         return
     for document in documents:
         with pytest.raises(PolicyError):
-            policy_files.read_object(document.value, "here", document=document)
+            read_object(document.value, "here", document=document)
 
 
 def test_a_query_that_no_prometheus_answers_is_told_with_its_place(tmp_path: Path) -> None:
     text = GOOD.replace("{histogram: request_seconds}", "{query: 'sum(rate(late[5m])) / sum(rate(all[5m]))'}", 1)
     (tmp_path / "p.yaml").write_text(text)
     (policy,) = policy_files.load([tmp_path / "p.yaml"]).policies
-    (line,) = policy_files.asks_prometheus(policy)
+    (line,) = asks_prometheus(policy)
     assert line.endswith("p.yaml[doc 1]: spec.signals.latency.query: a query needs a Prometheus; "
                          "name one with --prometheus-url")  # fmt: skip
