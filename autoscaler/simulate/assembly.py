@@ -12,7 +12,7 @@ from autoscaler.model.policy import PolicySpec
 from autoscaler.model.quantity import parse_duration, parse_share
 from autoscaler.simulate import service
 from autoscaler.simulate.engine import settled
-from autoscaler.simulate.faro_path import QUEUE_LIMIT as FARO_QUEUE
+from autoscaler.simulate.faro.path import QUEUE_LIMIT as FARO_QUEUE
 from autoscaler.simulate.generate import generate
 from autoscaler.simulate.inputs import read
 from autoscaler.simulate.load import Load

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from autoscaler.model.policy import PolicySpec
 from autoscaler.simulate.controllers.names import make
 from autoscaler.simulate.engine import run
-from autoscaler.simulate.faro import POLICIES, experiment
+from autoscaler.simulate.faro.experiment import POLICIES, experiment
 from autoscaler.simulate.fleet import warm_up
 from autoscaler.simulate.scenario import Scenario
 from autoscaler.simulate.scores import Scores

@@ -11,8 +11,8 @@ from typing import Any
 
 from autoscaler.simulate.assembly import build
 from autoscaler.simulate.batch import Result, Run, many
-from autoscaler.simulate.faro import POLICIES
-from autoscaler.simulate.faro import TARGET_S as FARO_TARGET
+from autoscaler.simulate.faro.experiment import POLICIES
+from autoscaler.simulate.faro.rules import TARGET_S as FARO_TARGET
 from autoscaler.simulate.given import read_policy, settle
 from autoscaler.simulate.scenario import Scenario
 from autoscaler.simulate.table import table

@@ -9,7 +9,7 @@ from autoscaler.simulate.controllers.hpa import Behavior, PodUse, Stabilizer, re
 from autoscaler.simulate.controllers.kpa import PodScaler
 from autoscaler.simulate.controllers.names import MADE, make
 from autoscaler.simulate.controllers.vpa import CpuHistogram, recommend
-from autoscaler.simulate.faro import Counter, aiad, oneshot
+from autoscaler.simulate.faro.rules import Counter, aiad, oneshot
 from autoscaler.simulate.generate import generate
 from autoscaler.simulate.scenario import Scenario
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from autoscaler.simulate.faro import Replicas, experiment, new_job
+from autoscaler.simulate.faro.experiment import experiment
+from autoscaler.simulate.faro.job import new_job
+from autoscaler.simulate.faro.replicas import Replicas
 from autoscaler.simulate.load import Load
 
 HOUR = Load("job", rates=np.full(30, 5.0), step=60.0)

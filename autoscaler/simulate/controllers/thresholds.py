@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 
 from autoscaler.simulate.cluster import Cluster
 from autoscaler.simulate.controllers.base import Count, Order, Shape
-from autoscaler.simulate.faro import MAX_REPLICAS, POLL_S, WINDOW_S, Counter, aiad, oneshot
+from autoscaler.simulate.faro.rules import MAX_REPLICAS, POLL_S, WINDOW_S, Counter, aiad, oneshot
 from autoscaler.simulate.scenario import Scenario
 from autoscaler.simulate.visible import Seen
 
