@@ -59,9 +59,12 @@ def learn(past: Cost, signals: Signals, completed: float, now: float, template: 
         return msgspec.structs.replace(past, counted=counted, sampled_at=sampled_at, template=template)
     fade = max(0.0, 1.0 - span / MEMORY)
     total, sum_done = past.cpu * fade + cpu.value * span, past.done * fade + done
-    latency = signals.mean_latency.value if isinstance(signals.mean_latency, Measured) and throttled < CALM else None
-    pace = spin.learn(past.pace, done / span, cpu.value * span / done, latency)
+    lasted = signals.mean_latency.value if isinstance(signals.mean_latency, Measured) else None
+    pace = spin.learn(past.pace, done / span, cpu.value * span / done, lasted if throttled < CALM else None)
     work, own = spin.cost(pace, total / sum_done)
+    lasts = pace.swift if pace.swift > 0.0 else lasted
+    if lasts is not None and lasts > 0.0:
+        own = min(own, lasts)  # on several threads, or spinning after its work: none needs longer than it takes
     return Cost(
         work=work, own=own, pace=pace, cpu=total, done=sum_done, counted=counted, sampled_at=sampled_at,
         template=template or past.template,

@@ -85,8 +85,10 @@ def learn(past: History, out: Demand, signals: Signals, stand: Standing, templat
     inside = out.in_flight or 0.0
     first = inside if samples == 1 else known.watch_inside
     ceiling = known.ceiling
-    if samples >= SAMPLES and _saturated(known, best, stand) and (
-        _grew(first, inside, stand) or best < SHORT * (out.rho or 0.0) or _idle(best, known, added)
+    if (
+        samples >= SAMPLES
+        and _saturated(known, best, stand)
+        and (_grew(first, inside, stand) or best < SHORT * (out.rho or 0.0) or _idle(best, known, added))
     ):
         ceiling = best / stand.count * 1000.0
     return msgspec.structs.replace(

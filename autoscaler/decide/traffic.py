@@ -53,6 +53,8 @@ def learn(past: Traffic, signals: Signals, now: float) -> Traffic:
     window = requests.window_s if requests.window_s > 0.0 else 5.0
     in_flight = signals.in_flight.value if isinstance(signals.in_flight, Measured) else -1.0
     rate = requests.value
+    if signals.failures_apart and isinstance(signals.failures, Measured):
+        rate += signals.failures.value  # what is shed came, too
     fresh = past.sampled_at < 0.0 or sampled_at - past.sampled_at > FORGET_GAP
     if signals.counts is Counts.COMPLETIONS and in_flight >= 0.0 and past.in_flight >= 0.0 and not fresh:
         rate = max(0.0, rate + (in_flight - past.in_flight) / max(window, sampled_at - past.sampled_at))

@@ -113,6 +113,8 @@ class Signals:
     mean_latency: Reading = NOT_CONFIGURED
     failures: Reading = NOT_CONFIGURED
     """Failed and shed requests per second; already counted in ``misses``."""
+    failures_apart: bool = False
+    """Whether ``requests`` leaves the failures out: then what arrives is the sum."""
     in_flight: Reading = NOT_CONFIGURED
     """Requests inside the servers now, waiting or served."""
     cpu: Reading = NOT_CONFIGURED

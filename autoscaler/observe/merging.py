@@ -26,7 +26,7 @@ def merged(first: Signals | None, then: Signals) -> Signals:
     if first is None:
         return then
     merged = {name: _better(getattr(first, name), getattr(then, name)) for name in _READINGS}
-    counts = first.counts if isinstance(first.requests, Measured) else then.counts
+    counted = first if isinstance(first.requests, Measured) else then
     custom = {name: _better(first.custom.get(name), then.custom.get(name)) for name in {*first.custom, *then.custom}}
     pods = {}
     for uid in {*first.pods, *then.pods}:
@@ -37,7 +37,9 @@ def merged(first: Signals | None, then: Signals) -> Signals:
             pods[uid] = PodSignals(
                 **{name: _better(getattr(mine, name), getattr(other, name)) for name in _POD_READINGS}
             )
-    return replace(then, counts=counts, custom=custom, pods=pods, **merged)
+    return replace(
+        then, counts=counted.counts, failures_apart=counted.failures_apart, custom=custom, pods=pods, **merged
+    )
 
 
 def _better(first: Reading | None, then: Reading | None) -> Reading:

@@ -37,6 +37,7 @@ def reduce(asked: Asked, answers: Mapping[str, PodAnswer]) -> Signals:
     return Signals(
         requests=_over(asked, rates[Role.REQUESTS], sum, Role.REQUESTS),
         counts=asked.names.counts,
+        failures_apart=not asked.names.requests_include_failures,
         misses=miss_ratio(asked, answers, in_flight),
         latency=shown_percentile(asked, answers),
         mean_latency=mean_latency(asked, answers),

@@ -152,6 +152,7 @@ def signals(seen: Seen) -> Signals:
         misses=_NO_TRAFFIC if missed is None else fast(missed, ended * window),
         mean_latency=fast(seen.latency / seen.requests) if seen.requests > 0 else _NO_TRAFFIC,
         failures=fast(seen.failures),
+        failures_apart=True,
         in_flight=Measured(float(seen.in_flight), 0.0, 0.0, 1.0, 0.0, SOURCE),
         cpu=_slow(sampled, len(ready), seen.at, sum(sample.cores for sample in sampled)),
         throttled=_slow(sampled, len(ready), seen.at, _mean([sample.throttled for sample in sampled])),
