@@ -13,7 +13,6 @@ import csv
 import math
 import os
 import sys
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
@@ -31,16 +30,11 @@ from autoscaler.simulate.load import Load
 from autoscaler.simulate.scenario import NO_WAIT, Scenario, Serving
 from autoscaler.simulate.scores import spread
 from autoscaler.simulate.service import Exponential, Fixed, Service
+from rows import Line, show
 
 CORES = 2.0  # of the machine
 NOT_MEASURED_S = 3.0  # at the start of each steady recording
 PHASES = 10  # the recordings don't say where a quota period began: the mean over ten places
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    text: str
-    met: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,21 +274,8 @@ def main() -> int:
     bench = Bench(
         Path(args.traces) if args.traces else None, Path(args.truth) if args.truth else None, max(1, args.seeds)
     )
-    met = missed = unmeasured = 0
-    for name, (what, measure) in ROWS.items():
-        if wanted and name not in wanted:
-            continue
-        began = time.perf_counter()
-        print(f"\n{name}: {what}", flush=True)
-        try:
-            for line in measure(bench):
-                mark = {True: "within ", False: "OUTSIDE", None: "       "}[line.met]
-                met, missed = met + (line.met is True), missed + (line.met is False)
-                print(f"  {mark} {line.text}", flush=True)
-        except (FileNotFoundError, ValueError) as error:
-            unmeasured += 1
-            print(f"  not measured: {error}", flush=True)
-        print(f"          ({time.perf_counter() - began:.0f} s)", flush=True)
+    rows = {name: row for name, row in ROWS.items() if not wanted or name in wanted}
+    met, missed, unmeasured = show(rows, bench, met="within", missed="OUTSIDE")
     print(f"\n{met} within, {missed} outside, {unmeasured} rows not measured")
     return 1 if unmeasured else 0
 
