@@ -11,13 +11,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-import msgspec
-
-from autoscaler.kube.client import MERGE, KubeClient
-from autoscaler.kube.discovery import collection_path, object_path
+from autoscaler.kube.client import KubeClient
+from autoscaler.kube.configmap import WatchedConfigMap, merge
 from autoscaler.kube.errors import KubeError
-from autoscaler.kube.store import Store
-from autoscaler.kube.watch import Kind, Reflector
 from autoscaler.model import quantity
 from autoscaler.model.plan import Plan, Scale
 from autoscaler.model.policy import Policy
@@ -96,77 +92,41 @@ def within(policy: Policy, bound: Bound | None) -> Policy:
     )
 
 
-class _Meta(msgspec.Struct, rename="camel"):
-    uid: str = ""
-    resource_version: str = ""
-
-
-class _ConfigMap(msgspec.Struct):
-    metadata: _Meta
-    data: dict[str, str] | None = None
-
-    @property
-    def key(self) -> str:
-        return self.metadata.uid
-
-    @property
-    def resource_version(self) -> str:
-        return self.metadata.resource_version
-
-
-_DECODER: Final = msgspec.json.Decoder(_ConfigMap)
-
-
 class PublishedBounds:
     """The ConfigMap ``namespace/name``: watched by all, written by the leader."""
 
     def __init__(self, client: KubeClient, namespace: str, name: str) -> None:
         self._client, self._namespace, self._name = client, namespace, name
-        self._store: Store[_ConfigMap] = Store()
-        path = collection_path("v1", "configmaps", namespace)
-        kind = Kind("bounds", path, _DECODER.decode, {"fieldSelector": f"metadata.name={name}"})
-        self._reflector = Reflector(client, kind, self._store)
+        self._published = WatchedConfigMap(client, namespace, name, "bounds")
         self._unreadable = ""
         self.trouble = ""
 
     async def run(self) -> None:
         """Watch until cancelled."""
-        await self._reflector.run()
+        await self._published.run()
 
     def now(self) -> Bounds:
         """As last published; a line that can't be read is left out and told once."""
         found: dict[str, Bound] = {}
-        for config in self._store.items.values():
-            for pod, text in (config.data or {}).items():
-                try:
-                    found[pod] = Bound.parse(text)
-                except ValueError as wrong:
-                    if self._unreadable != str(wrong):
-                        _LOG.warning(
-                            "a published bound can't be read", extra={"fields": {"pod": pod, "why": str(wrong)}}
-                        )
-                    self._unreadable = str(wrong)
+        for pod, text in self._published.data.items():
+            try:
+                found[pod] = Bound.parse(text)
+            except ValueError as wrong:
+                if self._unreadable != str(wrong):
+                    _LOG.warning("a published bound can't be read", extra={"fields": {"pod": pod, "why": str(wrong)}})
+                self._unreadable = str(wrong)
         return found
 
     async def publish(self, bounds: Bounds, *, deadline: float = 3.0) -> None:
         """Write what differs from what is there. Never raises for the server's sake: it is tried again next time."""
-        there = {pod: text for config in self._store.items.values() for pod, text in (config.data or {}).items()}
+        there = self._published.data
         wanted = {pod: str(bound) for pod, bound in bounds.items()}
         if there == wanted:
             return
         change: dict[str, str | None] = {pod: None for pod in there if pod not in wanted}
         change |= {pod: text for pod, text in wanted.items() if there.get(pod) != text}
-        path = object_path("v1", "configmaps", self._namespace, self._name)
         try:
-            answer = await self._client.request(
-                "PATCH", path, body={"data": change}, content_type=MERGE, deadline=deadline, repeatable=True
-            )  # fmt: skip
-            if answer.status == 404:
-                meta = {"name": self._name, "namespace": self._namespace}
-                body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": wanted}
-                answer = await self._client.request(
-                    "POST", collection_path("v1", "configmaps", self._namespace), body=body, deadline=deadline
-                )
+            answer = await merge(self._client, self._namespace, self._name, change, missing=wanted, deadline=deadline)
             answer.expect(f"publish the bounds in {self._namespace}/{self._name}")
         except KubeError as error:
             if self.trouble != str(error):
@@ -174,4 +134,4 @@ class PublishedBounds:
             self.trouble = str(error)
             return
         self.trouble = ""
-        self._store.put(_DECODER.decode(answer.body))
+        self._published.put(answer)
