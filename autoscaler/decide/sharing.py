@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import exp, log, sqrt
 
-HORIZON = 5.0
+HORIZON = 2.5
 """Seconds to come that count against draining now."""
 STEPS = 0.1
 """Part of the moments in which the load itself moves; what it then needs is spread ``WIDER`` than chance, around the

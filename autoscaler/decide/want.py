@@ -17,7 +17,7 @@ CALM = 120.0
 """Seconds in which a shrink that wins little must not have been needed: what is soon taken back costs two resizes."""
 WORTHWHILE = 0.25
 """A shrink by this part of the size needs only the policy's window."""
-KEEP = 0.9
+KEEP = 0.93
 """Growing waits until less than this share of the head-room is left: a resize has a cost."""
 BREACH_STEP = 1.2
 """A breach with CPU evidence asks at least for this times the present size."""
