@@ -13,16 +13,21 @@ import socket
 from collections.abc import Callable
 from dataclasses import replace
 
+import msgspec
+
 from autoscaler.act.api import ApiSink
 from autoscaler.act.apply import Applier
 from autoscaler.act.ports import Sink
 from autoscaler.act.show import PrintingSink
+from autoscaler.decide.history import compact
 from autoscaler.kube.discovery import server_version
 from autoscaler.kube.errors import KubeError
+from autoscaler.kube.learned import Kept
 from autoscaler.kube.lease import Leadership
 from autoscaler.loop import ControlLoop, Routed, Tick
 from autoscaler.model.seen import Seen
 from autoscaler.model.signal import Absent
+from autoscaler.model.workload import WorkloadRef
 from autoscaler.narrate import Narrator
 from autoscaler.observe.policy_files import Policies
 from autoscaler.parts import Parts, limits_of
@@ -40,6 +45,8 @@ SYNC_S = 30.0
 BLIND_S = 15.0
 LEARN_S = 60.0
 """After a start, and for a new policy, nothing shrinks before the load was watched for this long."""
+ASK_AGAIN_S = 10.0
+"""How often it is tried to read what was learned before, as long as that fails."""
 STUCK_TICKS = 10
 """Without a finished tick for this many intervals (and half a minute) the process counts as dead."""
 
@@ -73,9 +80,11 @@ class Daemon:
             parts.client.fence = self.leadership.remaining
         self.loop = ControlLoop(parts.observer, parts.source, self._applier(), parts.clock, policies.value)
         self.pause = PauseSwitch(parts.client, parts.namespace)
-        self.loop.begin = lambda policy: remembered(policy, parts, parts.clock.now() + LEARN_S)
         instance = os.environ.get("POD_NAME") or socket.gethostname()
         self.reporter = None if settings.dry_run else Reporter(parts, instance)
+        self._ask_again = 0.0
+        self._learned: dict[WorkloadRef, Kept] = {}
+        self.loop.begin = lambda policy: remembered(policy, parts, self._learned, parts.clock.now() + LEARN_S)
         self._last_tick = parts.clock.now()
 
     def _applier(self) -> Applier:
@@ -171,6 +180,7 @@ class Daemon:
                 LOG.warning("the cluster is not seen", extra={"fields": {"why": problem}})
         await self._learn_names()
         self.loop.applier.follower.take_over()  # another leader may have acted meanwhile
+        await self._remember(takeover=True)
         gc.collect()
         gc.freeze()  # what was just read stays: the collector need not walk through it at every turn
         due = _next(self.parts.clock.now(), self.settings.interval)
@@ -185,7 +195,28 @@ class Daemon:
                 self.metrics.skipped.inc(skipped)
             due = following
 
+    async def _remember(self, *, takeover: bool = False) -> None:
+        """Begin with what was kept: of this process before, or of the leader before. As long as that is not known,
+        nothing shrinks, and once it is, what was learned meanwhile gives way to it."""
+        if self.reporter is None:
+            return
+        state = self.reporter.state
+        if takeover:
+            state.known = False
+            self._learned = {ref: compact(past) for ref, past in self.loop.past.items()}
+        if state.known or (not takeover and self.parts.clock.now() < self._ask_again):
+            return
+        self._ask_again = self.parts.clock.now() + ASK_AGAIN_S
+        if await state.read():
+            self._learned |= state.kept
+            self.loop.past.clear()
+        else:
+            until = self._ask_again + LEARN_S
+            for ref, past in self.loop.past.items():
+                self.loop.past[ref] = msgspec.structs.replace(past, learning_until=until)
+
     async def _tick(self) -> None:
+        await self._remember()
         self.loop.paused = self.pause.paused
         self._obey()
         try:

@@ -18,6 +18,7 @@ from autoscaler.act.sizes import changes, overlay, spell
 from autoscaler.decide.history import History, compact, restore
 from autoscaler.kube.events import EventWriter, Occurrence, Regarding
 from autoscaler.kube.lasting import LearnedSizes
+from autoscaler.kube.learned import Kept, LearnedState
 from autoscaler.kube.report import refused_status, status_of
 from autoscaler.kube.status import StatusWriter
 from autoscaler.loop import Tick
@@ -48,6 +49,7 @@ class Reporter:
         self.events = EventWriter(parts.client, instance)
         self.statuses = StatusWriter(parts.client)
         self.sizes = LearnedSizes(parts.client)
+        self.state = LearnedState(parts.client, parts.namespace)
         self._heard: dict[tuple[WorkloadRef, Code], float] = {}
 
     async def run(self) -> None:
@@ -55,11 +57,13 @@ class Reporter:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self.events.run(), name="write events")
             tasks.create_task(self.sizes.run(), name="write learned sizes")
+            tasks.create_task(self.state.run(), name="keep what was learned")
             if self._parts.resources is not None:
                 tasks.create_task(self.statuses.run(), name="write statuses")
 
     async def finish(self) -> None:
         """Write what waits, at the end."""
+        await self.state.write_due(last=True)
         await self.events.flush()
         if self._parts.resources is not None:
             await self.statuses.write_due()
@@ -81,6 +85,8 @@ class Reporter:
                 for reason in (plan.reason, *plan.holds):
                     if reason is not None and reason.code in NOTABLE:
                         self._began(subjects[ref], reason, tick.seen.at)
+        by_file = [policy.ref for policy in files.policies if policy.spec.mode is Mode.AUTO]  # a dry run writes nothing
+        self.state.see(lambda: {ref: compact(histories[ref]) for ref in by_file if ref in histories})
         if self._parts.resources is not None:
             self._say_statuses(self._parts.resources.mixed(files), subjects, tick, histories)
 
@@ -141,7 +147,7 @@ class Reporter:
             target.uid if target else "",
         )
         places = [about]
-        if self._parts.resources is not None and policy.origin.startswith(f"{POLICY_KIND} "):
+        if self._parts.resources is not None and _in_cluster(policy):
             resource = next((r for r in self._parts.resources.seen() if r.ref == view.ref), None)
             if resource is not None:
                 places.append(Regarding(API_VERSION, POLICY_KIND, view.ref.namespace, view.ref.name, resource.uid))
@@ -168,14 +174,20 @@ def learned_text(history: History) -> str:
     return json.dumps(compact(history), separators=(",", ":"), sort_keys=True)
 
 
-def remembered(policy: Policy, parts: Parts, learning_until: float) -> History:
-    """What this workload's memory starts with: what its resource's status kept; nothing shrinks until then."""
-    kept: dict[str, Any] = {}
-    if parts.resources is not None:
+def _in_cluster(policy: Policy) -> bool:
+    return policy.origin.startswith(f"{POLICY_KIND} ")
+
+
+def remembered(policy: Policy, parts: Parts, state: Mapping[WorkloadRef, Kept], learning_until: float) -> History:
+    """What this workload's memory starts with: what its resource's status kept, or else ``state``; nothing shrinks
+    until then."""
+    kept: Any = state.get(policy.ref, {})
+    if _in_cluster(policy):
+        assert parts.resources is not None
         status = next((r.status for r in parts.resources.seen() if r.ref == policy.ref), {})
         try:
-            found = json.loads(status.get("learned") or "{}")
-            kept = found if isinstance(found, dict) else {}
+            kept = json.loads(status.get("learned") or "{}")
         except ValueError:
             kept = {}
-    return msgspec.structs.replace(restore(kept), learning_until=learning_until)
+    known = restore(kept if isinstance(kept, dict) else {})
+    return msgspec.structs.replace(known, learning_until=learning_until)

@@ -1,12 +1,13 @@
 """What decisions remember between ticks: one immutable value per workload.
 
-``History()`` knows nothing. It is JSON-able (snapshots hold it whole); ``compact`` keeps the few scalars that are worth
-carrying over a restart, and ``restore`` starts from them: what is slow to learn is back at once, what is fresh is
-measured again, and nothing shrinks meanwhile.
+``History()`` knows nothing. It is JSON-able (snapshots hold it whole); ``compact`` keeps the little that is worth
+carrying over a restart, and ``restore`` starts from it: what is slow to learn, what was refused and what is barred is
+back at once, what is fresh is measured again, and nothing shrinks meanwhile.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -238,38 +239,73 @@ class History(msgspec.Struct, frozen=True):
 
 
 _KEPT: Mapping[str, tuple[str, ...]] = {
-    "traffic": ("excess", "excess_square"),
-    "cost": ("work", "cpu", "done", "template"),
+    "traffic": ("mean", "mean_time", "excess", "excess_square", "gain", "spread"),
+    "cost": ("work", "own", "pace", "cpu", "done", "template"),
     "headroom": ("beta",),
-    "elastic": ("ceiling", "template"),
-    "replicas": ("adopted", "start_up", "start_ups", "short_count", "short_need", "short_at", "carried"),
-    "sizes": ("learned", "barred_until"),
+    "elastic": ("ceiling", "most_used", "template"),
+    "replicas": (
+        "adopted", "start_up", "start_ups", "changes", "put_back", "short_count", "short_need", "short_at", "carried",
+    ),
+    "sizes": (
+        "learned", "shrunk_at", "shrunk_from", "shrunk_demand", "barred_until", "barred_size",
+        "refused", "refused_room", "refused_at", "refused_why",
+    ),
     "peaks": (
-        "peak", "peak_at", "oom_at", "oom_floor", "shrunk_at", "canary", "canary_at", "barred_until", "spread",
-        "spread_at", "template",
+        "peak", "peak_at", "oom_at", "oom_floor", "shrunk_at", "canary", "canary_at", "ooms", "proofs", "asked",
+        "evicted", "spread", "spread_at", "before", "trial_demand", "owed", "owed_why", "barred_until",
+        "refused", "refused_at", "refused_why", "template",
     ),
 }  # fmt: skip
+_PARTS: Mapping[str, type[msgspec.Struct]] = {
+    "traffic": Traffic, "cost": Cost, "headroom": Headroom, "elastic": Elastic, "replicas": Replicas, "sizes": Sizes,
+    "peaks": Peaks,
+}  # fmt: skip
+_TYPES: Mapping[str, Any] = {
+    f"{part}.{field.name}": field.type for part, struct in _PARTS.items() for field in msgspec.structs.fields(struct)
+}
+_EPOCH = 1e8
+"""A float beyond this is a moment in unix seconds (or an amount of bytes): whole numbers say enough."""
 
 
 def compact(history: History) -> dict[str, Any]:
-    """The learned scalars, by dotted name: strings, integers and floats only."""
-    return {f"{part}.{name}": getattr(getattr(history, part), name) for part, names in _KEPT.items() for name in names}
+    """What is worth keeping, by dotted name, JSON-able; what was not learned is left out. Numbers to six digits."""
+    blank, kept = History(), {}
+    for part, names in _KEPT.items():
+        found, default = getattr(history, part), getattr(blank, part)
+        for name in names:
+            value = getattr(found, name)
+            if value != getattr(default, name):
+                kept[f"{part}.{name}"] = _short(msgspec.to_builtins(value))
+    return kept
+
+
+def _short(value: Any) -> Any:
+    if isinstance(value, float):
+        return float(round(value)) if abs(value) >= _EPOCH else float(f"{value:.6g}")
+    if isinstance(value, Mapping):
+        return {key: _short(one) for key, one in value.items()}
+    return [_short(one) for one in value] if isinstance(value, list | tuple) else value
 
 
 def restore(kept: Mapping[str, Any]) -> History:
-    """A history that starts from ``compact``'s scalars. Unknown names and values of another type are left out."""
+    """A history that starts from ``compact``'s values. Unknown names and values of another type are left out."""
     parts: dict[str, Any] = {}
-    blank = History()
     for part, names in _KEPT.items():
-        default = getattr(blank, part)
         found: dict[str, Any] = {}
         for name in names:
-            value, was = kept.get(f"{part}.{name}"), getattr(default, name)
-            if isinstance(value, bool) or value is None:
-                continue
-            if isinstance(was, str) and isinstance(value, str):
-                found[name] = value
-            elif isinstance(was, int | float) and isinstance(value, int | float) and value == value:
-                found[name] = type(was)(value)
-        parts[part] = msgspec.structs.replace(default, **found) if found else default
+            key = f"{part}.{name}"
+            if key in kept and _finite(kept[key]):
+                try:
+                    found[name] = msgspec.convert(kept[key], _TYPES[key])
+                except msgspec.ValidationError:
+                    continue
+        parts[part] = _PARTS[part](**found)
     return History(**parts)
+
+
+def _finite(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        return all(_finite(one) for one in value.values())
+    if isinstance(value, list | tuple):
+        return all(_finite(one) for one in value)
+    return not isinstance(value, float) or math.isfinite(value)

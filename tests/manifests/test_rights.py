@@ -43,7 +43,7 @@ NEIGHBOURS = tuple(
     )
 )  # fmt: skip
 """Other autoscalers' definitions, as where they are installed."""
-OTHER = POLICY.replace("name: resnet", "name: unrelated")
+FROM_FILE, *RESOURCES = KINDS
 
 
 def role_rules(overlay: str, namespace: str = OWN) -> list[Rule]:
@@ -97,16 +97,20 @@ def three_kinds() -> ClusterSpec:
     return replace(spec, workloads=[deployment, *others])
 
 
+def policy_for(name: str) -> dict[str, Any]:
+    policy: dict[str, Any] = yaml.safe_load(POLICY)
+    policy["metadata"]["name"] = name
+    policy["spec"]["scaleTargetRef"] = {"kind": KINDS[name], "name": name}
+    policy["spec"]["signals"] = {"preset": "generic"}  # every source, in the usual order
+    policy["spec"]["horizontal"]["behavior"] = {"scaleDown": {"stabilizationWindowSeconds": 60}}
+    return policy
+
+
 async def a_working_life(stage: Stage) -> None:
-    """Policies as resources, a breach, more than size can serve, and all back again."""
+    """A policy from a file and two as resources, a breach, more than size can serve, and all back again."""
     path = f"/apis/{API_VERSION}/namespaces/{NAMESPACE}/inferenceautoscalers"
-    for name, kind in KINDS.items():
-        policy = yaml.safe_load(POLICY)
-        policy["metadata"]["name"] = name
-        policy["spec"]["scaleTargetRef"] = {"kind": kind, "name": name}
-        policy["spec"]["signals"] = {"preset": "generic"}  # every source, in the usual order
-        policy["spec"]["horizontal"]["behavior"] = {"scaleDown": {"stabilizationWindowSeconds": 60}}
-        await as_admin(stage, "POST", path, policy)
+    for name in RESOURCES:
+        await as_admin(stage, "POST", path, policy_for(name))
     await asyncio.sleep(20)
     for load, seconds in ((260.0, 90), (10.0, 600)):
         for name in KINDS:
@@ -117,14 +121,15 @@ async def a_working_life(stage: Stage) -> None:
 @pytest.mark.looptime
 async def test_the_cluster_roles_are_enough_and_nothing_in_them_is_spare(tmp_path: Path) -> None:
     async with staged(
-        three_kinds(), tmp_path, policy=OTHER, token=TOKEN, rules=role_rules("cluster"), spaces=(OWN,),
+        three_kinds(), tmp_path, policy=yaml.safe_dump(policy_for(FROM_FILE)), token=TOKEN,
+        rules=role_rules("cluster"), spaces=(OWN,),
         definitions=NEIGHBOURS, resources=True, leader={"elect": True, "namespace": OWN}, interval=5.0,
     ) as stage:  # fmt: skip
         await a_working_life(stage)
         assert denied(stage.cluster) == KUBELET, "only by the component that has to be chosen"
         assert used(stage.cluster) - granted("cluster") == set()
         assert granted("cluster") - used(stage.cluster) == (set() if scaled_in(stage) else {MARK})
-        for name in KINDS:
+        for name in RESOURCES:
             stored = stage.cluster.plane.store.get((GROUP, "inferenceautoscalers"), NAMESPACE, name)
             assert stored is not None
             assert not list(refusals(crd.policy_status(), stored.body["status"], "status"))

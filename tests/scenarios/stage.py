@@ -122,4 +122,6 @@ async def staged(
                 yield Stage(cluster, daemon, stop, running, ticks)
             finally:
                 stop.set()
-                await running
+                await asyncio.wait({running})
+                if not running.cancelled():  # by a test that killed it
+                    running.result()
