@@ -1,7 +1,8 @@
 """CPU-seconds per request: a slow parameter, learned from sums over minutes.
 
 CPU comes every 10–15 s with its own timestamps and completions every scrape, so one sample's ratio is crooked at its
-edges and a sum over minutes isn't. Frozen while throttled hard, without traffic, and for a minute after a start.
+edges and a sum over minutes isn't. Frozen while throttled hard, while many requests fail, without traffic, and for a
+minute after a start.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ KEPT = 90.0
 """Seconds of completions that are kept: more than any CPU sample is old and long."""
 CALM = 0.05
 """Share of throttled periods up to which latency is the request's own."""
+FAILING = 0.1
+"""Beyond this share of failures a sample says more about them than about what a request costs."""
 WHOLE = 0.999
 """CPU of a part of the pods is not set against the requests of all."""
 FEWEST = 3.0
@@ -50,9 +53,11 @@ def learn(past: Cost, signals: Signals, completed: float, now: float, template: 
         if past.work > 0.0:
             return msgspec.structs.replace(past, counted=counted, sampled_at=sampled_at, template=template)
         done = signals.requests.value * span if isinstance(signals.requests, Measured) else 0.0
+    if past.work <= 0.0 and not signals.failures_apart:
+        done *= 1.0 - _failing(signals)  # a first guess had better not be of requests that were turned away
     throttled = signals.throttled.value if isinstance(signals.throttled, Measured) else 0.0
     known = past.work > 0.0
-    frozen = known and (throttled > THROTTLED or not settled)
+    frozen = known and (throttled > THROTTLED or not settled or _failing(signals) > FAILING)
     if frozen or done < FEWEST or cpu.value <= 0.0 or span > 120.0:
         if not frozen and done < FEWEST and span <= 120.0 and past.sampled_at >= 0.0:
             return msgspec.structs.replace(past, counted=counted)  # too few to tell: the next sample covers them too
@@ -69,6 +74,15 @@ def learn(past: Cost, signals: Signals, completed: float, now: float, template: 
         work=work, own=own, pace=pace, cpu=total, done=sum_done, counted=counted, sampled_at=sampled_at,
         template=template or past.template,
     )  # fmt: skip
+
+
+def _failing(signals: Signals) -> float:
+    """Share of failed and shed requests: those that are turned away at once cost next to nothing, others cost more."""
+    if not isinstance(signals.failures, Measured) or not isinstance(signals.requests, Measured):
+        return 0.0
+    failed, answered = signals.failures.value, signals.requests.value
+    total = answered + failed if signals.failures_apart else answered
+    return failed / total if total > 0.0 else 0.0
 
 
 def _count(counted: tuple[tuple[float, float], ...], completed: float, now: float) -> tuple[tuple[float, float], ...]:

@@ -49,3 +49,36 @@ def test_cpu_of_half_the_pods_is_not_laid_on_all_requests() -> None:
     assert cost.learn(Cost(), half, 0.0, 1000.0, "a", True).work < 0.0
     known = run([5.0, 6.0, 7.0])
     assert cost.learn(known, half, 300.0, 1015.0, "a", True).work == known.work
+
+
+@pytest.mark.parametrize("apart", [False, True], ids=["counted as requests", "counted apart"])
+def test_requests_that_are_turned_away_do_not_make_the_others_cheap(apart: bool) -> None:
+    """200 a second come, 100 are served with all the CPU there is, the rest gets a 503 at once."""
+    asked = Measured(100.0 if apart else 200.0, window_s=5.0)
+    shed = Signals(
+        requests=asked, failures=Measured(100.0, window_s=5.0), failures_apart=apart,
+        cpu=Measured(2.0, age_s=1.0, window_s=12.0),
+    )  # fmt: skip
+    known = run([5.0, 10.0, 3.0])
+    for place in range(20):
+        known = cost.learn(known, shed, cost.completed(shed, 5.0), 1020.0 + 5.0 * place, "a", True)
+    assert known.work == pytest.approx(WORK, rel=0.02)
+    assert cost.learn(Cost(), shed, 0.0, 1000.0, "a", True).work == pytest.approx(WORK, rel=0.02), "nor a first guess"
+
+
+def test_a_few_failures_are_no_reason_to_stop_learning() -> None:
+    known = run([5.0, 10.0, 3.0])
+    dearer = Signals(requests=Measured(60.0, window_s=5.0), failures=Measured(1.0, window_s=5.0),
+                     cpu=Measured(2.4, age_s=1.0, window_s=12.0))  # fmt: skip
+    for place in range(60):
+        known = cost.learn(known, dearer, 300.0, 1020.0 + 5.0 * place, "a", True)
+    assert known.work > 1.5 * WORK
+
+
+def test_a_request_needs_no_longer_for_itself_than_it_takes() -> None:
+    """CPU on four threads, or of a pool that spins after the work."""
+    seen = Signals(requests=Measured(12.0, window_s=5.0), cpu=Measured(1.0, age_s=1.0, window_s=12.0),
+                   mean_latency=Measured(0.018))  # fmt: skip
+    known = cost.learn(Cost(), seen, 0.0, 1000.0, "a", True)
+    assert known.work == pytest.approx(1.0 / 12.0)
+    assert known.own == pytest.approx(0.018)
