@@ -5,7 +5,7 @@ from typing import Any
 
 from autoscaler.emulate import amounts
 from autoscaler.emulate.amounts import Amount
-from autoscaler.emulate.podspec import Totals, all_containers, counted, is_over, read_list, total_of
+from autoscaler.emulate.podspec import Totals, all_containers, counted, is_over, qos_class, read_list, total_of
 from autoscaler.emulate.status import Refused, forbidden
 
 Json = dict[str, Any]
@@ -99,6 +99,36 @@ def quota_use(pod: Mapping[str, Any]) -> Totals:
     return use
 
 
+def in_scope(pod: Mapping[str, Any], quota: Mapping[str, Any]) -> bool:
+    """Whether a quota counts this pod: all of its `scopes` and of its `scopeSelector` hold."""
+    spec = quota["spec"]
+    selected = (spec.get("scopeSelector") or {}).get("matchExpressions") or []
+    demands = [(name, "Exists", ()) for name in spec.get("scopes") or []]
+    demands += [(one.get("scopeName"), one.get("operator"), one.get("values") or ()) for one in selected]
+    return all(_in_one_scope(pod["spec"], *demand) for demand in demands)
+
+
+def _in_one_scope(spec: Mapping[str, Any], scope: str, operator: str, values: Iterable[str]) -> bool:
+    match scope:
+        case "BestEffort":
+            return qos_class(spec) == "BestEffort"
+        case "NotBestEffort":
+            return qos_class(spec) != "BestEffort"
+        case "Terminating":
+            return spec.get("activeDeadlineSeconds") is not None
+        case "NotTerminating":
+            return spec.get("activeDeadlineSeconds") is None
+        case "PriorityClass":
+            named = spec.get("priorityClassName") or ""
+            return {
+                "In": named in values,
+                "NotIn": named not in values,
+                "Exists": bool(named),
+                "DoesNotExist": not named,
+            }.get(operator, False)
+    return False  # CrossNamespacePodAffinity: the emulator places no pod by affinity
+
+
 def check_quotas(
     pod: Mapping[str, Any], before: Mapping[str, Any] | None, quotas: Iterable[Mapping[str, Any]]
 ) -> list[tuple[str, Totals]]:
@@ -109,6 +139,8 @@ def check_quotas(
     wanted, had = quota_use(pod), quota_use(before) if before is not None else {}
     grown: list[tuple[str, Totals]] = []
     for quota in quotas:
+        if not in_scope(pod, quota):
+            continue
         hard = read_list(quota["spec"].get("hard"))
         used = read_list((quota.get("status") or {}).get("used"))
         exceeded: list[str] = []

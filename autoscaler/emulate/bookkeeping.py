@@ -65,6 +65,8 @@ class Bookkeeping:
             hard = read_list(stored.body["spec"].get("hard"))
             used: Totals = {name: Amount(0, amount.family) for name, amount in hard.items()}
             for pod in self.store.all(POD.storage, namespace):
+                if not admission.in_scope(pod.body, stored.body):
+                    continue
                 for name, amount in admission.quota_use(pod.body).items():
                     if name in used:
                         used[name] = Amount(used[name].nano + amount.nano, amount.family)

@@ -91,8 +91,8 @@ class Subresources:
             quoted = wanted
         api.check_revision(target, stored, wanted)
         old = stored.thaw()
-        if (wanted.get("spec") or {}).get("resources") != old["spec"].get("resources"):
-            raise not_covered("resizing a pod's own (pod-level) resources")
+        if (wanted.get("spec") or {}).get("resources") or old["spec"].get("resources"):
+            raise not_covered("resizing where the pod itself (pod-level) has resources")
         try:
             ranges = plane.limit_ranges(stored.namespace)
             set_defaults(wanted["spec"])

@@ -275,6 +275,42 @@ async def test_quota_is_charged_at_once_and_freed_late(asked: Ask) -> None:
         assert ask.status == 200
 
 
+async def test_a_quota_counts_only_the_pods_in_its_scopes(asked: Ask) -> None:
+    async with EmulatedCluster(small()) as cluster:
+        await cluster.settled()
+        ask, (one, _) = asked(cluster), cluster.pods("serving")
+        path = "/api/v1/namespaces/serving/resourcequotas"
+        for name, scope, hard in (("jobs", "Terminating", "1m"), ("rest", "NotTerminating", "1200m")):
+            spec = {"hard": {"requests.cpu": hard}, "scopes": [scope]}
+            await ask("POST", path, {"metadata": {"name": name}, "spec": spec})
+        urgent = [{"scopeName": "PriorityClass", "operator": "In", "values": ["urgent"]}]
+        spec = {"hard": {"requests.cpu": "1m"}, "scopeSelector": {"matchExpressions": urgent}}
+        await ask("POST", path, {"metadata": {"name": "urgent"}, "spec": spec})
+        await asyncio.sleep(1.0)
+        used = {name: (await ask("GET", f"{path}/{name}"))["status"]["used"] for name in ("jobs", "rest", "urgent")}
+        assert [list(of.values()) for of in used.values()] == [["0"], ["1"], ["0"]]
+        refused = await ask.resize(one, requests={"cpu": "800m"})
+        assert (ask.status, "exceeded quota: rest" in refused["message"]) == (403, True)
+        await ask.resize(one, requests={"cpu": "700m"})
+        assert ask.status == 200
+
+
+async def test_a_resize_where_the_pod_itself_has_resources_is_not_guessed(asked: Ask) -> None:
+    async with EmulatedCluster(small()) as cluster:
+        await cluster.settled()
+        ask = asked(cluster)
+        sizes = {"requests": {"cpu": "100m"}, "limits": {"cpu": "200m"}}
+        spec = {"containers": [{"name": "app", "image": "app", "resources": sizes}], "resources": sizes}
+        await ask("POST", "/api/v1/namespaces/serving/pods", {"metadata": {"name": "whole"}, "spec": spec})
+        assert ask.status == 201
+        path = "/api/v1/namespaces/serving/pods/whole/resize"
+        body = {"spec": {"containers": [{"name": "app", "resources": {"requests": {"cpu": "150m"}}}]}}
+        await ask("PATCH", path, body, content_type=STRATEGIC)
+        assert ask.status == 501
+        await ask("GET", path)
+        assert ask.status == 200
+
+
 async def test_custom_resources_have_a_status_of_their_own_and_crds_add_kinds(asked: Ask) -> None:
     async with EmulatedCluster(small()) as cluster:
         ask = asked(cluster)
