@@ -31,6 +31,8 @@ from prometheus_api_client.exceptions import PrometheusApiClientException
 from requests.adapters import HTTPAdapter
 from urllib3.util.retry import Retry
 
+SLACK_S = 0.5
+
 
 class Unavailable(Exception):
     """No usable answer: down, slow, overloaded, or not a Prometheus at all. Worth asking again."""
@@ -94,6 +96,8 @@ class _Body(msgspec.Struct):
     data: _Result = msgspec.field(default_factory=_Result)
     error: str = ""
     warnings: tuple[str, ...] = ()
+    isPartial: bool = False
+    """VictoriaMetrics' word for it."""
 
 
 _BODY = msgspec.json.Decoder(_Body)
@@ -131,10 +135,11 @@ class Prometheus:
         """
         loop = asyncio.get_running_loop()
         try:
-            async with asyncio.timeout(self.settings.query_s * 1.5 + 1.0):
+            # All attempts share one deadline; a little more where all threads hang in earlier queries.
+            async with asyncio.timeout(self.settings.query_s + SLACK_S):
                 return await loop.run_in_executor(self._threads, self._ask, query, at)
         except TimeoutError:
-            raise Unavailable(f"no answer in {self.settings.query_s * 1.5 + 1.0:g}s") from None
+            raise Unavailable(f"no answer in {self.settings.query_s + SLACK_S:g}s") from None
 
     def _ask(self, query: str, at: float | None) -> Answer:
         deadline = time.monotonic() + self.settings.query_s
@@ -228,7 +233,8 @@ class _Adapter(HTTPAdapter):
         if self._settings.bearer_token_file is not None:
             request.headers["Authorization"] = f"Bearer {self._secret(self._settings.bearer_token_file)}"
         elif self._settings.username is not None and self._settings.password_file is not None:
-            request.prepare_auth((self._settings.username, self._secret(self._settings.password_file)))
+            secret = self._secret(self._settings.password_file)
+            request.prepare_auth((self._settings.username.encode(), secret.encode()))  # UTF-8, where it isn't ASCII
         kwargs["stream"] = True
         response = super().send(request, *args, **kwargs)
         body = self._body(response)
@@ -283,7 +289,7 @@ class _Decoded(requests.Response):
             raise ValueError(f"answers {kind}, not a query result") from None
         if body.status != "success":
             raise ValueError(f"answers {body.status}: {body.error[:120]}")
-        self._adapter.warnings = body.warnings
+        self._adapter.warnings = body.warnings or (("some stores did not answer",) if body.isPartial else ())
         try:
             if body.data.resultType == "scalar":
                 rows = [Row({}, _SCALAR.decode(body.data.result))]

@@ -14,6 +14,8 @@ import promql_parser
 
 NAMESPACE = "namespace"
 
+READ_UNSEEN = frozenset({"info"})
+"""Functions that read series beside those of their arguments (``info`` joins ``target_info``)."""
 _TOKEN = re.compile(
     r"""(?P<string>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|`[^`]*`)
     |(?P<comment>\#[^\n]*)
@@ -42,33 +44,84 @@ def check(query: str, where: str = "query") -> None:
         raise BadQuery(f"{where}: a range is no number: put it into a function, for example rate({query.strip()})")
     if isinstance(tree, promql_parser.StringLiteral):
         raise BadQuery(f"{where}: a string is no number")
+    if (past := _only_past(query)) is not None:
+        raise BadQuery(
+            f"{where}: no value of now is read, at column {past}: {_shown(query, past)}: "
+            "a decision needs one; `offset` and `@` are for what it is compared with"
+        )
 
 
-def confined(query: str, namespace: str, where: str = "query") -> str:
-    """The query with ``namespace="own"`` in every selector. Raises BadQuery where that can't be had."""
+def _only_past(query: str) -> int | None:
+    """The column of the modifier by which nothing of now is read; None where something is, or nothing at all."""
+    moved = False
+
+    def visit(node: promql_parser.Expr) -> bool:
+        nonlocal moved
+        moved = moved or (isinstance(node, promql_parser.SubqueryExpr) and not (node.offset is None and _now(node.at)))
+        return True
+
+    promql_parser.walk(promql_parser.parse(query), visit)
+    read = list(selectors(query))
+    if not moved and (not read or any(is_of_now(selector) for selector in read)):
+        return None
+    found = (token for token in _TOKEN.finditer(query) if token[0].lower() == "offset" or token[0] == "@")
+    return next((token.start() + 1 for token in found if token.lastgroup in ("name", "mark")), 1)
+
+
+def is_of_now(selector: promql_parser.VectorSelector) -> bool:
+    """Whether neither ``offset`` nor ``@`` moves it to another time (start() and end() of an instant query are now)."""
+    return selector.offset is None and _now(selector.at)
+
+
+def _now(at: object) -> bool:
+    return at is None or str(at) in ("@ start()", "@ end()")
+
+
+def confined(query: str, namespace: str, where: str = "query", label: str = NAMESPACE) -> str:
+    """The query with ``namespace="own"`` in every selector; ``label``: how the scrape configuration calls namespaces.
+
+    Raises BadQuery where that can't be had.
+    """
     check(query, where)
+    _nothing_unseen(query, where)
     for selector in selectors(query):
         for matcher in selector.matchers.matchers:
-            if matcher.name == NAMESPACE and not _is_own(matcher, namespace):
+            if matcher.name == label and not _is_own(matcher, namespace):
                 raise BadQuery(
                     f"{where}: {selector} reads another namespace; a query of a policy in {namespace} may only say "
-                    f'namespace="{namespace}"'
+                    f'{label}="{namespace}"'
                 )
         if selector.matchers.or_matchers:
             raise BadQuery(f"{where}: `or` between label matchers is not allowed in a confined query")
-    written = _with_matcher(query, f'{NAMESPACE}="{namespace}"')
+    written = _with_matcher(query, f'{label}="{namespace}"')
     try:
         found = list(selectors(written))
     except ValueError:
         found = []
     safe = bool(found) or not list(selectors(query))
     for selector in found:
-        named = [matcher for matcher in selector.matchers.matchers if matcher.name == NAMESPACE]
+        named = [matcher for matcher in selector.matchers.matchers if matcher.name == label]
         safe = safe and not selector.matchers.or_matchers and bool(named)
         safe = safe and all(_is_own(matcher, namespace) for matcher in named)
     if not safe or len(found) != len(list(selectors(query))):
-        raise BadQuery(f'{where}: write namespace="{namespace}" into every selector of this query')
+        raise BadQuery(f'{where}: write {label}="{namespace}" into every selector of this query')
     return written
+
+
+def _nothing_unseen(query: str, where: str) -> None:
+    """Refuses functions that read series which no selector of the text names."""
+
+    def visit(node: promql_parser.Expr) -> bool:
+        if isinstance(node, promql_parser.Call) and node.func.name in READ_UNSEEN:
+            found = re.search(rf"\b{node.func.name}\s*\(", query)
+            column = found.start() + 1 if found else 1
+            raise BadQuery(
+                f"{where}: {node.func.name}() reads series of all namespaces, not allowed in a confined query, "
+                f"at column {column}: {_shown(query, column)}"
+            )
+        return True
+
+    promql_parser.walk(promql_parser.parse(query), visit)
 
 
 def selectors(query: str) -> Iterator[promql_parser.VectorSelector]:

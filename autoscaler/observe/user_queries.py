@@ -50,6 +50,7 @@ class UserQueries:
     def __init__(self, prometheus: Prometheus, confine: Callable[[Watched], bool]) -> None:
         self._prometheus = prometheus
         self._confine = confine
+        self._label = prometheus.settings.namespace_label
         self._written: dict[tuple[str, str], str | Absent] = {}
 
     async def read(self, workloads: Sequence[Watched]) -> UserReadings:
@@ -85,7 +86,7 @@ class UserQueries:
         if kept is None:
             try:
                 promql.check(query)
-                kept = with_ages(promql.confined(query, namespace) if namespace else query)
+                kept = with_ages(promql.confined(query, namespace, label=self._label) if namespace else query)
             except ValueError as wrong:
                 kept = Absent(Cause.REFUSED, str(wrong), SOURCE)
             if len(self._written) > 4096:
@@ -100,7 +101,9 @@ def with_ages(query: str) -> str:
     scalar = isinstance(tree, promql_parser.NumberLiteral) or _is_scalar(query)
     value = f"vector({query})" if scalar else f"({query}\n)"
     terms = [f'label_replace({value}, "{MARK}", "value", "", "")']
-    shown = dict.fromkeys(promql.selector_text(selector) for selector in promql.selectors(query))
+    # What is compared with another time is meant to be old.
+    of_now = (selector for selector in promql.selectors(query) if promql.is_of_now(selector))
+    shown = dict.fromkeys(promql.selector_text(selector) for selector in of_now)
     for place, text in enumerate(shown):
         age = f"time() - max(timestamp({text}))"
         terms.append(f'label_replace({age}, "{MARK}", "age {place}", "", "")')
