@@ -275,12 +275,12 @@ class Daemon:
         """Follow what is in flight for a while; what isn't done then is taken up by whoever acts next."""
         follower = self.loop.applier.follower
         until = self.parts.clock.now() + self.settings.shutdown
+        self._follow()  # what has ended since the last tick
         if follower.in_flight():
             LOG.info("stopping: following resizes in flight", extra={"fields": {"pods": follower.in_flight()}})
         while follower.in_flight() and self.parts.clock.now() < until:
             await asyncio.sleep(0.25)
-            cluster = self.parts.observer.view(self.loop.policies.policies, {})
-            follower.watch(Seen(self.parts.clock.now(), cluster.subjects, cluster.ledger))
+            self._follow()
         if self.reporter is not None:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(2.0):
@@ -289,6 +289,10 @@ class Daemon:
             if record.open:
                 LOG.warning("handed over unfinished", extra={"fields": {
                     "workload": str(record.workload), "pod": record.name, "state": record.state.value}})  # fmt: skip
+
+    def _follow(self) -> None:
+        cluster = self.parts.observer.view(self.loop.policies.policies, {})
+        self.loop.applier.follower.watch(Seen(self.parts.clock.now(), cluster.subjects, cluster.ledger))
 
     # -- files
 

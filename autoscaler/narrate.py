@@ -58,7 +58,7 @@ class Narrator:
         fields: dict[str, Any] = {"workload": str(one.action.workload), **change(one.action)}
         fields |= {"reason": one.action.reason.code.value, "why": one.action.reason.text}
         if result not in _FINE:
-            fields |= {"result": result.value, "message": (one.reason or one.outcome.message)}
+            fields |= {"result": result.value, "answer": one.reason or one.outcome.message}
         LOG.log(level, "%s", verb, extra={"fields": fields})
 
     def _held(self, ref: WorkloadRef, plan: Plan) -> None:

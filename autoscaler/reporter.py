@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -24,7 +25,7 @@ from autoscaler.kube.status import StatusWriter
 from autoscaler.loop import Tick
 from autoscaler.model.plan import Action, AnnotatePod, Evict, Resize, Revert, Scale
 from autoscaler.model.policy import API_VERSION, Mode, Policy
-from autoscaler.model.reason import Code, Reason
+from autoscaler.model.reason import Code
 from autoscaler.model.seen import Subject
 from autoscaler.model.workload import WorkloadRef
 from autoscaler.observe.policy_files import POLICY_KIND, Policies
@@ -37,6 +38,10 @@ NOTABLE: Final = frozenset(
      Code.BREAKER, Code.UNSUPPORTED, Code.HELD, Code.NO_ROOM_TO_CONSOLIDATE, Code.GRACE_SHORT}
 )  # fmt: skip
 """States that a person should hear of when they begin."""
+BLIND: Final = frozenset({Code.NO_SIGNAL, Code.STALE})
+LASTS_S: Final = 30.0
+"""For so long without a break a workload must be blind before people hear of it: every start and takeover begins blind,
+for rates need two looks, and a scrape that fails once is no news."""
 QUIET_S: Final = 300.0
 """A state that went away for less than this has not begun anew."""
 
@@ -50,6 +55,7 @@ class Reporter:
         self.statuses = StatusWriter(parts.client)
         self.sizes = LearnedSizes(parts.client)
         self.state = LearnedState(parts.client, parts.namespace)
+        self._stands: dict[tuple[WorkloadRef, Code], float] = {}
         self._heard: dict[tuple[WorkloadRef, Code], float] = {}
 
     async def run(self) -> None:
@@ -80,11 +86,7 @@ class Reporter:
         for ref, sent in by_workload.items():
             if ref in subjects:
                 self._acted(subjects[ref], sent)
-        for ref, plan in tick.plans.items():
-            if ref in subjects:
-                for reason in (plan.reason, *plan.holds):
-                    if reason is not None and reason.code in NOTABLE:
-                        self._began(subjects[ref], reason, tick.seen.at)
+        self._states(tick, subjects)
         by_file = [policy.ref for policy in files.policies if policy.spec.mode is Mode.AUTO]  # a dry run writes nothing
         self.state.see(lambda: {ref: compact(histories[ref]) for ref in by_file if ref in histories})
         if self._parts.resources is not None:
@@ -101,6 +103,8 @@ class Reporter:
             subject, plan = subjects.get(ref), tick.plans.get(ref)
             self.statuses.seed(ref, resource.status)
             if subject is not None and plan is not None:
+                if self._only_just_blind(ref, tick.seen.at) and self.statuses.known(ref):
+                    continue  # a start or a takeover: what stands there is truer than what is not yet seen
                 history = histories.get(ref)
                 learned = learned_text(history) if history is not None else None
                 self.statuses.offer(ref, status_of(subject.view, subject.policy, plan, tick.seen.at, learned))
@@ -127,12 +131,25 @@ class Reporter:
             note = f"{change}{pods}: {why}" if fine else f"{change}{pods} was refused: {why}"
             self._write(subject, code if fine else f"{verb}Refused", verb, note, warning=not fine)
 
-    def _began(self, subject: Subject, reason: Reason, now: float) -> None:
-        key = (subject.view.ref, reason.code)
-        last = self._heard.get(key)
-        self._heard[key] = now
-        if last is None or now - last > QUIET_S:
-            self._write(subject, reason.code.value, "Hold", reason.text, warning=True)
+    def _only_just_blind(self, ref: WorkloadRef, now: float) -> bool:
+        return any(now - self._stands.get((ref, code), -math.inf) < LASTS_S for code in BLIND)
+
+    def _states(self, tick: Tick, subjects: Mapping[WorkloadRef, Subject]) -> None:
+        """An Event for each state that begins, and for blindness once it has lasted."""
+        now = tick.seen.at
+        standing = {
+            (ref, reason.code): reason
+            for ref, plan in tick.plans.items() if ref in subjects
+            for reason in (plan.reason, *plan.holds) if reason is not None and reason.code in NOTABLE
+        }  # fmt: skip
+        self._stands = {key: self._stands.get(key, now) for key in standing}
+        self._heard = {key: at for key, at in self._heard.items() if now - at <= QUIET_S}
+        for key, reason in standing.items():
+            if reason.code in BLIND and now - self._stands[key] < LASTS_S:
+                continue  # not yet
+            if key not in self._heard:
+                self._write(subjects[key[0]], reason.code.value, "Hold", reason.text, warning=True)
+            self._heard[key] = now
 
     def _write(self, subject: Subject, reason: str, action: str, note: str, *, warning: bool) -> None:
         view, policy = subject.view, subject.policy

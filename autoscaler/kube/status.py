@@ -54,6 +54,10 @@ class StatusWriter:
         if ref not in self._resources and status:
             self._resources[ref] = _Resource(written=dict(status))
 
+    def known(self, ref: WorkloadRef) -> bool:
+        """Whether the server has a status of this resource already."""
+        return ref in self._resources and bool(self._resources[ref].written)
+
     def forget(self, ref: WorkloadRef) -> None:
         self._resources.pop(ref, None)
 

@@ -75,3 +75,31 @@ async def test_a_file_wins_over_a_resource_for_the_same_target_and_that_is_told(
         assert ready["status"] == "False"
         assert "has a policy already" in ready["message"]
         assert len(stage.ticks[-1].plans) == 1
+
+
+def no_signal(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [each for each in events if each["reason"] == "NoSignal"]
+
+
+@pytest.mark.looptime
+async def test_blindness_is_told_when_it_lasts_and_not_at_every_start(tmp_path: Path) -> None:
+    async with staged(cluster_spec(20.0), tmp_path, policy=NONE, resources=True) as stage:
+        api = Api(stage)
+        events = f"/apis/events.k8s.io/v1/namespaces/{NAMESPACE}/events"
+        await api.call("POST", PATH, yaml.safe_load(POLICY))
+        await asyncio.sleep(60)
+        assert any("NoSignal" in str(tick.plans) or "NO_SIGNAL" in str(tick.plans) for tick in stage.ticks), (
+            "it began so"
+        )
+        assert no_signal((await api.call("GET", events))["items"]) == []
+        stage.cluster.faults.pages["resnet-*"] = "refused"
+        await asyncio.sleep(10)
+        stage.cluster.faults.pages.clear()
+        await asyncio.sleep(30)
+        assert no_signal((await api.call("GET", events))["items"]) == [], "nor when a page fails for a moment"
+        stage.cluster.faults.pages["resnet-*"] = "refused"
+        await asyncio.sleep(120)
+        told = no_signal((await api.call("GET", events))["items"])
+        assert sorted(each["regarding"]["kind"] for each in told) == ["Deployment", "InferenceAutoscaler"]
+        status = (await api.call("GET", f"{PATH}/resnet"))["status"]
+        assert {c["type"]: c["status"] for c in status["conditions"]}["ScalingActive"] == "False"
