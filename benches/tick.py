@@ -35,9 +35,15 @@ from autoscaler.observe.ports import Watched
 CORES = 1.0
 
 
-def pod(workload: str, number: int, node: str) -> bytes:
+def named(number: int) -> str:
+    """The workload of this number."""
+    return f"model-{number:04d}"
+
+
+def pod(number: int, place: int, node: str) -> bytes:
     size = {"cpu": "1", "memory": "1Gi"}
-    meta = {"name": f"{workload}-{number}", "namespace": "serving", "uid": f"{workload}/{number}", "resourceVersion": "1",
+    workload = named(number)
+    meta = {"name": f"{workload}-5d8f7c9b6-{place:05d}", "namespace": "serving", "uid": f"uid-{number}-{place}", "resourceVersion": "1",
             "generation": 1, "creationTimestamp": "2024-01-01T00:00:00Z", "labels": {"app": workload},
             "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": f"{workload}-a",
                                  "uid": f"rs-{workload}", "controller": True}]}  # fmt: skip
@@ -60,7 +66,7 @@ def fill(observer: ClusterObserver, workloads: int, each: int) -> None:
                            "conditions": [{"type": "Ready", "status": "True"}]}}  # fmt: skip
         known.nodes.put(kinds.decode_node(msgspec.Raw(json.dumps(body).encode())))
     for number in range(workloads):
-        name = f"w{number}"
+        name = named(number)
         template = {
             "spec": {
                 "containers": [{"name": "server", "resources": {"limits": {"cpu": "1"}, "requests": {"cpu": "1"}}}]
@@ -85,7 +91,7 @@ def fill(observer: ClusterObserver, workloads: int, each: int) -> None:
                            "ownerReferences": [owner]}, "spec": {"replicas": each}}  # fmt: skip
         known.replica_sets.put(kinds.decode_replica_set(msgspec.Raw(json.dumps(rs).encode())))
         for place in range(each):
-            known.pods.put(decode_pod(msgspec.Raw(pod(name, place, f"n{(number * each + place) % nodes}"))))
+            known.pods.put(decode_pod(msgspec.Raw(pod(number, place, f"n{(number * each + place) % nodes}"))))
     for reflector in (*observer.watches.needed, *observer.watches.optional):
         reflector.synced.set()
         reflector.heard_at = asyncio.get_running_loop().time()
@@ -132,8 +138,8 @@ async def main(workloads: int, each: int) -> None:
         "signals": {"preset": "generic"}, "vertical": {"cpu": {"min": "1", "max": "4"}}, "horizontal": {"maxReplicas": each + 5},
     })  # fmt: skip
     policies = tuple(
-        Policy(ref=WorkloadRef("serving", f"w{n}"), origin="bench", spec=spec.model_copy(
-            update={"scale_target_ref": spec.scale_target_ref.model_copy(update={"name": f"w{n}"})}))
+        Policy(ref=WorkloadRef("serving", named(n)), origin="bench", spec=spec.model_copy(
+            update={"scale_target_ref": spec.scale_target_ref.model_copy(update={"name": named(n)})}))
         for n in range(workloads)
     )  # fmt: skip
     clock, sink, source = Clock(), Accepting(), AtOnce(each)
@@ -147,7 +153,7 @@ async def main(workloads: int, each: int) -> None:
         cpu.append(time.process_time() - used)
     assert not tick.sent, tick.sent[:1]
     holds = {str(hold.code) for plan in tick.plans.values() for hold in (*plan.holds, plan.reason) if hold is not None}
-    source.breaching = frozenset(f"w{n}" for n in range(workloads // 10))
+    source.breaching = frozenset(named(n) for n in range(workloads // 10))
     await asyncio.sleep(0.6)
     began, used = time.perf_counter(), time.process_time()
     tick = await loop.tick()

@@ -20,7 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Generic, TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
@@ -31,7 +31,11 @@ from prometheus_api_client.exceptions import PrometheusApiClientException
 from requests.adapters import HTTPAdapter
 from urllib3.util.retry import Retry
 
+from autoscaler.observe.rows import Reading, Row, all_rows, pieces
+
 SLACK_S = 0.5
+
+T = TypeVar("T")
 
 
 class Unavailable(Exception):
@@ -67,22 +71,11 @@ class PrometheusSettings:
     replica_labels: tuple[str, ...] = ()
 
 
-class Row(msgspec.Struct, gc=False):
-    """One element of a vector: its labels, the server's evaluation time in unix seconds, the value as written."""
-
-    metric: dict[str, str]
-    value: tuple[float, str]
-
-    @property
-    def number(self) -> float:
-        return float(self.value[1])
-
-
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(Generic[T]):
     """``warnings``: the answer is partial (a store behind Thanos or Cortex didn't answer)."""
 
-    rows: list[Row]
+    rows: T
     warnings: tuple[str, ...] = ()
 
 
@@ -101,7 +94,6 @@ class _Body(msgspec.Struct):
 
 
 _BODY = msgspec.json.Decoder(_Body)
-_ROWS = msgspec.json.Decoder(list[Row])
 _SCALAR = msgspec.json.Decoder(tuple[float, str])
 
 
@@ -128,20 +120,27 @@ class Prometheus:
     def close(self) -> None:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
-    async def ask(self, query: str, at: float | None = None) -> Answer:
+    async def ask(self, query: str, at: float | None = None) -> Answer[list[Row]]:
         """An instant query, at the server's own present unless ``at`` (unix seconds) says otherwise.
 
         Tried twice where the first attempt failed fast. Raises Unavailable and QueryRefused.
         """
+        return await self._asked(query, at, None)
+
+    async def read(self, query: str, reading: Reading[T], at: float | None = None) -> Answer[T]:
+        """As ``ask``, for answers of very many rows: ``reading`` makes something of them, piece by piece."""
+        return await self._asked(query, at, reading)
+
+    async def _asked(self, query: str, at: float | None, reading: Reading[T] | None) -> Answer[Any]:
         loop = asyncio.get_running_loop()
         try:
             # All attempts share one deadline; a little more where all threads hang in earlier queries.
             async with asyncio.timeout(self.settings.query_s + SLACK_S):
-                return await loop.run_in_executor(self._threads, self._ask, query, at)
+                return await loop.run_in_executor(self._threads, self._ask, query, at, reading)
         except TimeoutError:
             raise Unavailable(f"no answer in {self.settings.query_s + SLACK_S:g}s") from None
 
-    def _ask(self, query: str, at: float | None) -> Answer:
+    def _ask(self, query: str, at: float | None, reading: Reading[T] | None) -> Answer[Any]:
         deadline = time.monotonic() + self.settings.query_s
         attempts = tenacity.Retrying(
             retry=tenacity.retry_if_exception_type(Unavailable),
@@ -149,11 +148,11 @@ class Prometheus:
             wait=tenacity.wait_random(0, 0.2),
             reraise=True,
         )
-        return attempts(self._once, query, at, deadline)
+        return attempts(self._once, query, at, reading, deadline)
 
-    def _once(self, query: str, at: float | None, deadline: float) -> Answer:
+    def _once(self, query: str, at: float | None, reading: Reading[T] | None, deadline: float) -> Answer[Any]:
         connection, adapter = self._connection()
-        adapter.deadline = deadline
+        adapter.deadline, adapter.reading = deadline, reading
         params: dict[str, str] = {"timeout": f"{self.settings.query_s:g}s"}
         if at is not None:
             params["time"] = f"{at:.3f}"
@@ -218,6 +217,7 @@ class _Adapter(HTTPAdapter):
         self._settings = settings
         self._secrets: dict[Path, tuple[int, str]] = {}
         self.deadline = 0.0
+        self.reading: Reading[Any] | None = None
         self.warnings: tuple[str, ...] = ()
         self.status = 0
         self.error = ""
@@ -241,7 +241,7 @@ class _Adapter(HTTPAdapter):
         self.status = response.status_code
         return _Decoded(response, body, self)
 
-    def _body(self, response: requests.Response) -> bytes:
+    def _body(self, response: requests.Response) -> bytearray:
         received = bytearray()
         while chunk := response.raw.read1(256 * 1024):  # what is there: a full read would wait for a dripping server
             received += chunk
@@ -251,7 +251,7 @@ class _Adapter(HTTPAdapter):
             if time.monotonic() > self.deadline:
                 response.close()
                 raise requests.Timeout
-        return bytes(received)
+        return received
 
     def _secret(self, path: Path) -> str:
         """A secret's file, read again when it was written."""
@@ -266,13 +266,14 @@ class _Adapter(HTTPAdapter):
 
 
 class _Decoded(requests.Response):
-    """An answer whose ``json()`` is already made of rows."""
+    """An answer whose ``json()`` is already made of rows, or of what was to be made of them."""
 
-    def __init__(self, plain: requests.Response, body: bytes, adapter: _Adapter) -> None:
+    def __init__(self, plain: requests.Response, body: bytearray, adapter: _Adapter) -> None:
         super().__init__()
         self.status_code, self.headers, self.url = plain.status_code, plain.headers, plain.url
         self.request, self.reason, self.encoding = plain.request, plain.reason, plain.encoding
-        self.raw = io.BytesIO(body)
+        # Only what was refused is read as bytes once more, by the client for its exception.
+        self.raw = io.BytesIO(body if plain.status_code != 200 else b"")
         self._body, self._adapter = body, adapter
         if plain.status_code != 200:
             try:
@@ -292,9 +293,10 @@ class _Decoded(requests.Response):
         self._adapter.warnings = body.warnings or (("some stores did not answer",) if body.isPartial else ())
         try:
             if body.data.resultType == "scalar":
-                rows = [Row({}, _SCALAR.decode(body.data.result))]
+                rows: Any = [Row({}, _SCALAR.decode(body.data.result))]
             elif body.data.resultType == "vector":
-                rows = _ROWS.decode(body.data.result)
+                reading = self._adapter.reading
+                rows = all_rows(body.data.result) if reading is None else reading(pieces(body.data.result))
             else:
                 raise ValueError(f"answers a {body.data.resultType or 'nothing'}, not a vector")
         except msgspec.MsgspecError as wrong:

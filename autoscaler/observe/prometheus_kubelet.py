@@ -13,7 +13,7 @@ from autoscaler.observe.names import SignalNames
 from autoscaler.observe.ports import Watched
 from autoscaler.observe.prometheus import Prometheus
 from autoscaler.observe.readings import reduce
-from autoscaler.observe.told import SOURCE, Told, asked_of, capped_signals, running, scope_of, tell, why_no_rows
+from autoscaler.observe.told import SOURCE, Told, asked_of, capped_signals, running, scope_of, tell_much, why_no_rows
 
 EARLIER_S = 60.0
 """How far back a workload's first read looks for a baseline."""
@@ -29,6 +29,7 @@ class KubeletFigures:
         self._clock = clock
         self._every_s = every_s
         self._memory = CounterMemory()
+        self._rows = series.GroupRows(scope_of(prometheus, ()))
         self._samples: dict[str, PodSample | Absent] = {}
         self._told = Told()
         self._primed: set[WorkloadRef] = set()
@@ -78,15 +79,15 @@ class KubeletFigures:
         names = sorted({watched.container for watched in workloads})
         containers = names if all(names) and len(names) <= MANY_CONTAINERS else []
         query = queries.kubelet_query(scope, containers)
-        answer, told = await tell(self._prometheus, self._clock, query)
+        answer, told = await tell_much(self._prometheus, self._clock, query, self._rows)
         self._told = told
         if told.why is not None:
             return
         if new and answer.rows:
-            earlier, before = await tell(self._prometheus, self._clock, query, told.at - EARLIER_S)
+            earlier, before = await tell_much(self._prometheus, self._clock, query, self._rows, told.at - EARLIER_S)
             if before.why is None:
-                self._fold(workloads, series.container_rows(earlier.rows, scope), new)
-        self._samples = self._fold(workloads, series.container_rows(answer.rows, scope), None)
+                self._fold(workloads, series.by_container(earlier.found), new)
+        self._samples = self._fold(workloads, series.by_container(answer.found), None)
         self._primed |= new
 
     def _fold(

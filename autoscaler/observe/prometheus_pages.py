@@ -18,8 +18,9 @@ from autoscaler.observe.ports import Watched
 from autoscaler.observe.prometheus import Answer, Prometheus
 from autoscaler.observe.queries import BoundWanted, Scope
 from autoscaler.observe.readings import reduce
+from autoscaler.observe.rows import Row
 from autoscaler.observe.shown import ShownLatency
-from autoscaler.observe.told import Told, asked_of, capped_signals, running, scope_of, tell, why_no_rows
+from autoscaler.observe.told import Told, asked_of, capped_signals, running, scope_of, tell, tell_much, why_no_rows
 
 EARLIER_S = 60.0
 """How far back a workload's first read looks for a baseline."""
@@ -35,6 +36,7 @@ class PageGroup:
         self._prometheus = prometheus
         self._clock = clock
         self._memory = CounterMemory()
+        self._rows = series.TargetRows(scope_of(prometheus, ()))
         self._primed: set[WorkloadRef] = set()
         self._roles = page_roles(names)
         self._bounds: dict[float, tuple[str, ...]] = {}
@@ -57,18 +59,20 @@ class PageGroup:
         self._roles = page_roles(self.names) if process else page_roles(self.names) - PROCESS_ROLES
         if why is not None:
             return {watched.ref: absent_signals(why) for watched in self.members}
-        (answer, told), _ = await asyncio.gather(tell(self._prometheus, self._clock, query), self._refresh_shown(scope))
+        (answer, told), _ = await asyncio.gather(
+            tell_much(self._prometheus, self._clock, query, self._rows), self._refresh_shown(scope)
+        )
         if told.why is not None:
             return {watched.ref: absent_signals(told.why) for watched in self.members}
         new = {watched.ref for watched in self.members if watched.ref not in self._primed}
         if new and answer.rows:
-            earlier, _ = await tell(self._prometheus, self._clock, query, told.at - EARLIER_S)
-            rows = series.targets(earlier.rows, scope)
+            earlier, _ = await tell_much(self._prometheus, self._clock, query, self._rows, told.at - EARLIER_S)
+            rows = series.by_pod(earlier.found)
             for watched in self.members:
                 if watched.ref in new:
                     self._fold(watched, self.names, rows)
                     self._primed.add(watched.ref)
-        rows = series.targets(answer.rows, scope)
+        rows = series.by_pod(answer.found)
         folded = {watched.ref: self._fold(watched, self.names, rows, told) for watched in self.members}
         await self._learn_own_bounds(folded)
         return {watched.ref: self._reduced(watched, folded[watched.ref], told) for watched in self.members}
@@ -175,7 +179,7 @@ class PageGroup:
         return self._own_bounds.get(watched.ref, (0.0, {}))[1] or self._bounds
 
 
-def _bounds_of(answer: Answer, names: SignalNames) -> dict[float, tuple[str, ...]]:
+def _bounds_of(answer: Answer[list[Row]], names: SignalNames) -> dict[float, tuple[str, ...]]:
     assert names.histogram is not None
     found: dict[float, list[str]] = {}
     for row in answer.rows:

@@ -74,7 +74,7 @@ def alternatives(values: Sequence[str]) -> str:
 
 
 def page_query(names: SignalNames, scope: Scope, bounds: Sequence[BoundWanted] = (), *, process: bool = True) -> str:
-    """Everything the servers tell. Rows by what they are (``series.targets`` reads them):
+    """Everything the servers tell. Rows by what they are (``series.TargetRows`` reads them):
 
     * with ``__name__``: the sum of that metric's series in a target;
     * with ``role``: the sum of the series that a signal's labels select;

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 
@@ -17,8 +17,8 @@ from autoscaler.model.signal import Absent, Cause
 from autoscaler.model.workload import Pod
 from autoscaler.observe.counters import PodSample, Role, Value, checked
 from autoscaler.observe.names import Selector, SignalNames
-from autoscaler.observe.prometheus import Row
 from autoscaler.observe.queries import KUBELET_METRICS, MARK, TARGET, Scope
+from autoscaler.observe.rows import Gathering
 from autoscaler.observe.scrape import incarnation
 
 CLOCKS_DIFFER_S = 2.0
@@ -49,33 +49,55 @@ class Target:
         return (*incarnation(pod, container), self.instance)
 
 
-def targets(rows: Iterable[Row], scope: Scope) -> dict[PodKey, list[Target]]:
-    """The rows of a page query, by pod and target."""
-    found: dict[PodKey, dict[tuple[str, ...], Target]] = {}
-    apart = (*TARGET, *scope.replicas)
-    for row in rows:
-        labels = row.metric
-        pod = (labels.get(scope.namespace, ""), labels.get(scope.pod, ""))
-        name = tuple([labels.get(label, "") for label in apart])
-        of_pod = found.get(pod)
-        if of_pod is None:
-            of_pod = found[pod] = {}
-        target = of_pod.get(name)
-        if target is None:
-            target = of_pod[name] = Target(name[0], name[1:], name[2])
+TargetKey = tuple[str, str, tuple[str, ...]]
+"""Namespace, pod name, and the labels that tell its targets apart."""
+_NUMBER, _BUCKET, _QUANTILE, _TIME, _NOTHING = range(5)
+
+
+class TargetRows(Gathering[TargetKey, Target]):
+    """Reads page queries (``queries.page_query``): each row into its target."""
+
+    def __init__(self, scope: Scope) -> None:
+        super().__init__()
+        self._namespace, self._pod = scope.namespace, scope.pod
+        self._apart = (*TARGET, *scope.replicas)
+
+    def place(self, labels: dict[str, str]) -> tuple[TargetKey, int, str]:
+        apart = tuple([labels.get(label, "") for label in self._apart])
+        key = (labels.get(self._namespace, ""), labels.get(self._pod, ""), apart)
         role = labels.get(MARK) or labels.get("__name__")
-        if role == "time":
-            target.at = row.number
-        elif role:
-            target.numbers[role] = row.number
-        elif "le" in labels:
-            target.buckets[labels["le"]] = row.number
-        elif "quantile" in labels:
-            try:
-                target.quantiles[float(labels["quantile"])] = row.number
-            except ValueError:
-                continue
-    return {pod: list(of_pod.values()) for pod, of_pod in found.items()}
+        if role:
+            return key, _TIME if role == "time" else _NUMBER, role
+        if "le" in labels:
+            return key, _BUCKET, labels["le"]
+        written = labels.get("quantile", "")
+        try:
+            float(written)
+        except ValueError:
+            return key, _NOTHING, written
+        return key, _QUANTILE, written
+
+    def new(self, name: TargetKey) -> Target:
+        apart = name[2]
+        return Target(apart[0], apart[1:], apart[2])
+
+    def put(self, into: Target, kind: int, name: str, number: float) -> None:
+        if kind == _NUMBER:
+            into.numbers[name] = number
+        elif kind == _BUCKET:
+            into.buckets[name] = number
+        elif kind == _TIME:
+            into.at = number
+        elif kind == _QUANTILE:
+            into.quantiles[float(name)] = number
+
+
+def by_pod(found: Mapping[TargetKey, Target]) -> dict[PodKey, list[Target]]:
+    """Each pod's targets."""
+    of_pods: dict[PodKey, list[Target]] = {}
+    for (namespace, pod, _), target in found.items():
+        of_pods.setdefault((namespace, pod), []).append(target)
+    return of_pods
 
 
 def of_live_pod(pod: Pod, found: Sequence[Target], container: str, port: int | None) -> Target | Absent:
@@ -185,23 +207,41 @@ ContainerKey = tuple[str, str, str]
 """Namespace, pod and container name."""
 
 
-def container_rows(rows: Iterable[Row], scope: Scope) -> dict[ContainerKey, list[ContainerRows]]:
-    """The rows of a kubelet query, by container and cgroup."""
-    found: dict[ContainerKey, dict[str, ContainerRows]] = {}
-    for row in rows:
-        labels = row.metric
-        key = (labels.get(scope.namespace, ""), labels.get(scope.pod, ""), labels.get("container", ""))
-        group = labels.get("id", "")
-        of_container = found.setdefault(key, {})
-        figures = of_container.get(group)
-        if figures is None:
-            figures = of_container[group] = ContainerRows(group)
+GroupKey = tuple[str, str, str, str]
+"""Namespace, pod, container name and cgroup."""
+
+
+class GroupRows(Gathering[GroupKey, ContainerRows]):
+    """Reads kubelet queries (``queries.kubelet_query``): each row into its container incarnation."""
+
+    def __init__(self, scope: Scope) -> None:
+        super().__init__()
+        self._namespace, self._pod = scope.namespace, scope.pod
+
+    def place(self, labels: dict[str, str]) -> tuple[GroupKey, int, str]:
+        pod = labels.get(self._namespace, ""), labels.get(self._pod, "")
+        key = (*pod, labels.get("container", ""), labels.get("id", ""))
         metric = labels.get("__name__", "")
         if metric in _ROLE_OF:
-            figures.numbers[_ROLE_OF[metric]] = row.number
-        elif labels.get(MARK) == "time":
-            figures.at = row.number
-    return {key: list(of_container.values()) for key, of_container in found.items()}
+            return key, _NUMBER, _ROLE_OF[metric]
+        return key, _TIME if labels.get(MARK) == "time" else _NOTHING, ""
+
+    def new(self, name: GroupKey) -> ContainerRows:
+        return ContainerRows(name[3])
+
+    def put(self, into: ContainerRows, kind: int, name: str, number: float) -> None:
+        if kind == _NUMBER:
+            into.numbers[name] = number
+        elif kind == _TIME:
+            into.at = number
+
+
+def by_container(found: Mapping[GroupKey, ContainerRows]) -> dict[ContainerKey, list[ContainerRows]]:
+    """Each container's incarnations."""
+    of_containers: dict[ContainerKey, list[ContainerRows]] = {}
+    for (namespace, pod, container, _), figures in found.items():
+        of_containers.setdefault((namespace, pod, container), []).append(figures)
+    return of_containers
 
 
 def container_sample(pod: Pod, container: str, found: Sequence[ContainerRows]) -> PodSample | Absent:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from autoscaler.model.signal import Absent, Cause, Measured, Reading, Signals
 from autoscaler.model.workload import Pod
@@ -14,6 +15,10 @@ from autoscaler.observe.names import SignalNames
 from autoscaler.observe.ports import Watched
 from autoscaler.observe.prometheus import Answer, Prometheus, QueryRefused, Unavailable
 from autoscaler.observe.queries import FEW_PODS, Scope
+from autoscaler.observe.rows import Gathered, Gathering, Row
+
+K = TypeVar("K")
+T = TypeVar("T")
 
 SOURCE = "prometheus"
 
@@ -34,21 +39,39 @@ class Told:
 
 async def tell(
     prometheus: Prometheus, clock: Callable[[], float], query: str, at: float | None = None
-) -> tuple[Answer, Told]:
+) -> tuple[Answer[list[Row]], Told]:
     """An answer, or none with the cause; never raises for a source that is down."""
+    answer, told = await _told(clock, prometheus.ask(query, at))
+    if answer is None:
+        return Answer([]), told
+    told.at = answer.rows[0].value[0] if answer.rows else 0.0
+    return answer, told
+
+
+async def tell_much(
+    prometheus: Prometheus, clock: Callable[[], float], query: str, gather: Gathering[K, T], at: float | None = None
+) -> tuple[Gathered[K, T], Told]:
+    """As ``tell``, for answers of very many rows."""
+    answer, told = await _told(clock, prometheus.read(query, gather, at))
+    if answer is None:
+        return Gathered({}), told
+    told.at = answer.rows.at
+    return answer.rows, told
+
+
+async def _told(clock: Callable[[], float], asking: Awaitable[Answer[T]]) -> tuple[Answer[T] | None, Told]:
     told = Told(asked_at=clock())
     try:
-        answer = await prometheus.ask(query, at)
+        answer = await asking
     except QueryRefused as refused:
         told.why = Absent(Cause.REFUSED, str(refused)[:200], SOURCE)
     except Unavailable as down:
         told.why = Absent(Cause.SOURCE_DOWN, str(down)[:200], SOURCE)
     else:
-        told.at = answer.rows[0].value[0] if answer.rows else 0.0
         if answer.warnings:
             told.partial = "; ".join(answer.warnings)[:160]
         return answer, told
-    return Answer([]), told
+    return None, told
 
 
 def scope_of(prometheus: Prometheus, workloads: Sequence[Watched]) -> Scope:

@@ -20,6 +20,7 @@ from autoscaler.observe.names import resolve
 from autoscaler.observe.ports import Watched
 from autoscaler.observe.prometheus import Answer, Prometheus, QueryRefused, Unavailable
 from autoscaler.observe.queries import MARK
+from autoscaler.observe.rows import Row
 
 SOURCE = "prometheus"
 
@@ -110,7 +111,7 @@ def with_ages(query: str) -> str:
     return "\nor ".join(terms)
 
 
-def value_of(answer: Answer, max_age_s: float) -> Reading:
+def value_of(answer: Answer[list[Row]], max_age_s: float) -> Reading:
     """The one number, or why there is none."""
     values = [row for row in answer.rows if row.metric.get(MARK) == "value"]
     ages = [row.number for row in answer.rows if row.metric.get(MARK, "").startswith("age")]
