@@ -17,6 +17,7 @@ from autoscaler.model.plan import Want
 from autoscaler.model.policy import Controls
 from autoscaler.model.reason import Reason
 from autoscaler.model.seen import Seen, Subject
+from autoscaler.model.signal import Measured, Signals
 
 NO_ZONES: Mapping[str, str] = {}
 AT_REST = 20.0
@@ -52,6 +53,7 @@ def consider(
     case.demand = demand(view.signals, policy, known, standing, now)
     case.low, case.high = bounds(case, seen, largest)
     case.top = case.high
+    case.high = max(case.low, min(case.high, _within_limits(case)))
     template = view.scale.template_hash if view.scale is not None else ""
     elastic = elasticity.learn(known, case.demand, view.signals, standing, template, now)
     if elastic is not known.elastic:
@@ -76,7 +78,9 @@ def _undisturbed(case: Case, past: History, now: float) -> bool:
         return False
     if any(member.pod.attempt is not None and member.pod.attempt.open for member in stand.serving):
         return False
-    return stand.have >= 950.0 * case.demand.need and case.demand.fastest <= 0.0
+    lately = next((wish for at, wish in past.sizes.wishes if at >= now - AT_REST), 0.0)  # the largest of them
+    short = stand.have < 0.95 * max(1000.0 * case.demand.need, lately)
+    return not short and case.demand.fastest <= 0.0
 
 
 def learn(past: History, subject: Subject, standing: Standing, now: float) -> History:
@@ -90,7 +94,9 @@ def learn(past: History, subject: Subject, standing: Standing, now: float) -> Hi
         judged = misses.learn(judged, signals, seen.sampled_at - past.traffic.sampled_at)
     settled = all(now - member.pod.created_at > START_GRACE for member in standing.serving)
     template = view.scale.template_hash if view.scale is not None else ""
-    spent = cost.learn(past.cost, signals, cost.completed(signals, elapsed), now, template, settled)
+    size = _size(past, signals, standing, now)
+    done = cost.completed(signals, elapsed)
+    spent = cost.learn(past.cost, signals, done, now, template, settled, standing.count, size)
     counted = past.replicas
     if counted.adopted == 0 and view.scale is not None and view.scale.desired > 0:
         counted = msgspec.structs.replace(counted, adopted=view.scale.desired)
@@ -101,6 +107,16 @@ def learn(past: History, subject: Subject, standing: Standing, now: float) -> Hi
     return msgspec.structs.replace(
         past, at=now, since=since, traffic=seen, cost=spent, replicas=counted, headroom=judged
     )
+
+
+def _size(past: History, signals: Signals, standing: Standing, now: float) -> float:
+    """Cores of one pod all through the newest CPU sample; 0 where that is not one figure."""
+    cpu = signals.cpu
+    if not isinstance(cpu, Measured) or not standing.count or standing.draining:
+        return 0.0
+    if now - cpu.age_s - max(cpu.window_s, 15.0) < past.sizes.changed_at:
+        return 0.0
+    return standing.live / 1000.0 / standing.count
 
 
 def largest_node(seen: Seen) -> int:
@@ -122,11 +138,15 @@ def bounds(case: Case, seen: Seen, largest: int) -> tuple[int, int]:
         low = max(low, limits.cpu_min or 0)
         high = min(high, limits.cpu_max or ANY)
     high = min(high, largest)
-    if cpu.controls is Controls.REQUESTS:
-        # Limits are left alone, and a request can't exceed its limit.
-        kept = (member.container.desired.cpu_limit for member in case.stand.serving)
-        high = min(high, min((limit for limit in kept if limit is not None), default=high))
     return min(low, high), high
+
+
+def _within_limits(case: Case) -> int:
+    """The largest size that every serving pod can have: where requests alone move, limits stay as they are."""
+    if case.policy.spec.vertical.cpu.controls is not Controls.REQUESTS:
+        return case.high
+    kept = (member.container.desired.cpu_limit for member in case.stand.serving)
+    return min((limit for limit in kept if limit is not None), default=case.high)
 
 
 def _frozen(case: Case, reason: Reason) -> Want:

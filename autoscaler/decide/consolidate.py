@@ -14,9 +14,9 @@ from typing import Final
 
 import msgspec
 
-from autoscaler.decide import accelerated, behavior, refusals, replicas, staffing, victims
+from autoscaler.decide import accelerated, behavior, refusals, replicas, victims
 from autoscaler.decide.case import Case
-from autoscaler.decide.demand import GOAL
+from autoscaler.decide.demand import chance
 from autoscaler.decide.history import UNKNOWN, Replicas
 from autoscaler.decide.sizes import in_steps, request_share
 from autoscaler.decide.standing import Member
@@ -52,14 +52,11 @@ def needed(case: Case, count: int) -> float:
     need, rho = demand.need or 0.0, demand.rho or 0.0
     lone = demand.lone * count / serving
     most = max(enough(case), lone * 1000.0)
-    if demand.target <= 0.0 or demand.work <= 0.0 or count == serving:
+    if demand.own <= 0.0 or demand.reason is not None or count == serving:
         return min(need * 1000.0, most)
     # Each pod is a queue of its own: head-room for chance, and for one request alone, is less on fewer of them.
-    beta, head = case.past.headroom.beta, need - rho - demand.drain
-    chance = beta * _chance(case, serving)
-    if head <= max(chance, demand.lone - rho) * 1.001:
-        head = beta * _chance(case, count)
-    return min(max(rho + demand.drain + head, lone) * 1000.0, most)
+    head = case.past.headroom.beta * max(chance(demand, count), demand.habit)
+    return min(max(rho + demand.back + demand.drain + head, lone) * 1000.0, most)
 
 
 def enough(case: Case) -> float:
@@ -74,12 +71,6 @@ def enough(case: Case) -> float:
     if past.missed > demand.allowed * past.requests:
         return inf
     return ((demand.rho or 0.0) + demand.drain) * 1000.0 / LEAST_USED
-
-
-def _chance(case: Case, queues: int) -> float:
-    demand = case.demand
-    rho = demand.rho or 0.0
-    return queues * staffing.need(rho / queues, demand.work, demand.target, GOAL * demand.allowed) - rho
 
 
 def fewest(case: Case, least: int, now: float) -> int:

@@ -11,7 +11,7 @@ from itertools import pairwise
 
 import msgspec
 
-from autoscaler.decide import spin
+from autoscaler.decide import serial, spin
 from autoscaler.decide.history import Cost
 from autoscaler.model.signal import Absent, Counts, Measured, Signals
 
@@ -31,9 +31,18 @@ FEWEST = 3.0
 """Completions a sample must have to count."""
 
 
-def learn(past: Cost, signals: Signals, completed: float, now: float, template: str, settled: bool) -> Cost:
+def learn(
+    past: Cost,
+    signals: Signals,
+    completed: float,
+    now: float,
+    template: str,
+    settled: bool,
+    pods: int = 0,
+    size: float = 0.0,
+) -> Cost:
     """Take in the newest CPU sample. ``completed``: requests finished since the last tick; ``settled``: no pod of those
-    that serve is younger than a minute.
+    that serve is younger than a minute; ``pods`` serve, with ``size`` cores each, 0 where that has just changed.
 
     The sample is of a while ago: it is set against the requests that were finished over its own span, not until now.
     """
@@ -67,11 +76,14 @@ def learn(past: Cost, signals: Signals, completed: float, now: float, template: 
     lasted = signals.mean_latency.value if isinstance(signals.mean_latency, Measured) else None
     pace = spin.learn(past.pace, done / span, cpu.value * span / done, lasted if throttled < CALM else None)
     work, own = spin.cost(pace, total / sum_done)
+    speeds = past.speeds
+    if lasted is not None and throttled < CALM and size > 0.0 and pods:
+        speeds = serial.learn(speeds, total / sum_done, lasted, size, cpu.value / (pods * size))
     lasts = pace.swift if pace.swift > 0.0 else lasted
-    if lasts is not None and lasts > 0.0:
-        own = min(own, lasts)  # on several threads, or spinning after its work: none needs longer than it takes
+    if lasts is not None and lasts > 0.0 and (not serial.curve(speeds) or spin.spins(pace)):
+        own = min(own, lasts)  # spinning after its work: none needs longer than it takes
     return Cost(
-        work=work, own=own, pace=pace, cpu=total, done=sum_done, counted=counted, sampled_at=sampled_at,
+        work=work, own=own, pace=pace, speeds=speeds, cpu=total, done=sum_done, counted=counted, sampled_at=sampled_at,
         template=template or past.template,
     )  # fmt: skip
 

@@ -10,8 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from math import log, sqrt
 
-from autoscaler.decide import misses, staffing, traffic
+from autoscaler.decide import misses, serial, spin, staffing, traffic
 from autoscaler.decide.history import Cost, History, Traffic
+from autoscaler.decide.serial import Curve
 from autoscaler.decide.standing import Standing
 from autoscaler.model.policy import Policy
 from autoscaler.model.reason import Code, Reason, because
@@ -68,6 +69,14 @@ class Demand:
     """Cores by which the load is likely to come back to its mean; negative above it."""
     lone: float = 0.0
     """Cores below which one request alone misses its target."""
+    habit: float = 0.0
+    """Cores of head-room for the load's usual surprises; ``back``: by which it is below what it comes back to."""
+    back: float = 0.0
+    own: float = 0.0
+    """CPU-seconds that a request needs for itself, and the seconds (``aim``) it is to be answered in."""
+    aim: float = 0.0
+    speeds: Curve = ()
+    """How much faster a request is on more cores."""
     fastest: float = 0.0
     """Seconds that one request alone takes, where that is more than the target at any size; else 0."""
     blocks: list[Reason] = field(default_factory=list)
@@ -102,7 +111,9 @@ def demand(signals: Signals, policy: Policy, past: History, stand: Standing, now
     if latency is not None:
         out.target, out.allowed = latency.target, 1.0 - latency.within
         _missed(out, signals, past, max_age)
-        out.fastest = _unreachable(past.cost, out.target)
+        out.speeds = () if spin.spins(past.cost.pace) else serial.curve(past.cost.speeds)
+        most = spec.vertical.cpu.max
+        out.fastest = _unreachable(past.cost, out, most / 1000.0 if most is not None else 1e9)
     _blocks(out, signals, policy, max_age)
     work = past.cost.work
     out.work = max(0.0, work)
@@ -121,15 +132,17 @@ def demand(signals: Signals, policy: Policy, past: History, stand: Standing, now
     return out
 
 
-def _unreachable(cost: Cost, target: float) -> float:
-    """What a request takes undisturbed, if it works all that time on one core: more cores would not make it faster.
+def _unreachable(cost: Cost, out: Demand, most: float) -> float:
+    """What a request takes undisturbed on the largest pod, if that is more than the target: no size would do.
 
-    A request that waits for something else is no such case (it is not CPU-bound), nor one on several threads, which
-    burns more than it lasts and may use more cores than its pod has.
+    A request that waits for something else is no such case (it is not CPU-bound).
     """
     swift = cost.pace.swift
+    if out.speeds:
+        least = cost.work * serial.slowness(most, out.speeds)
+        return least if least > out.target else 0.0
     alone = ALONE * swift <= cost.work <= swift / ALONE
-    return swift if swift > target and alone else 0.0
+    return swift if swift > out.target and alone else 0.0
 
 
 def _by_requests(out: Demand, rate: float, past: History, stand: Standing) -> None:
@@ -152,14 +165,27 @@ def _by_requests(out: Demand, rate: float, past: History, stand: Standing) -> No
             if left > 0.0:
                 out.backlog = left
                 out.drain = left / max(DRAIN_TARGETS * out.target, 2.0)
-    goal = GOAL * out.allowed
+    usual = min(1.0, seen.mean_time / MEAN_KNOWN) * max(0.0, seen.mean) * work
+    # Surprises are of the load's usual size, also while there is less of it.
+    out.habit = _habit(seen) * max(rho, usual)
+    out.back = REVERTS * max(0.0, usual - rho)
+    quickest = own * serial.least(out.speeds)
     # Where no size meets the target, waiting is held to the time that the request itself takes.
-    target = max(out.target, 2.0 * staffing.LARGE * own) if out.fastest > 0.0 else out.target
-    chance = queues * staffing.need(rho / queues, own, target, goal) - rho
-    out.scale = chance / log(1.0 / goal)
-    habit = _habit(seen) * rho
-    out.lone = queues * staffing.alone(own, out.target)
-    out.need = max(rho + out.drain + past.headroom.beta * max(chance, habit), out.lone)
+    if out.fastest > 0.0:
+        out.aim = max(out.target, 2.0 * staffing.LARGE * max(quickest, min(own, out.fastest)))
+    else:
+        out.aim = max(out.target, quickest / staffing.FITS)
+    out.own = own
+    by_chance = chance(out, queues)
+    out.scale = by_chance / log(1.0 / (GOAL * out.allowed))
+    out.lone = queues * staffing.alone(own, out.aim if out.speeds else out.target, out.speeds)
+    out.need = max(rho + out.back + out.drain + past.headroom.beta * max(by_chance, out.habit), out.lone)
+
+
+def chance(out: Demand, queues: int) -> float:
+    """Cores of head-room for what comes together by chance, on so many pods that are served at random."""
+    rho = out.rho or 0.0
+    return queues * staffing.need(rho / queues, out.own, out.aim, GOAL * out.allowed, out.speeds) - rho
 
 
 def _habit(seen: Traffic) -> float:

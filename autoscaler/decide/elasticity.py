@@ -78,7 +78,7 @@ def learn(past: History, out: Demand, signals: Signals, stand: Standing, templat
     free = (out.throttled is None or out.throttled <= CALM) and cpu.value < BUSY * live
     # A sample is of a while ago: it counts when requests waited all through it.
     waited = waiting and began >= known.waiting_since
-    if not (free and waited and _unmet(out, cpu.value, known, added)):
+    if not (free and waited and _unmet(out, cpu.value, known, added, stand)):
         return msgspec.structs.replace(known, use=cpu.value, watch_samples=0, watch_best=0.0)
     best = max(known.watch_best, cpu.value)
     samples = known.watch_samples + 1
@@ -131,13 +131,24 @@ def _grew(before: float, now: float, stand: Standing) -> bool:
 
 def _waiting(out: Demand, stand: Standing) -> bool:
     """Whether requests miss, or more are inside than chance explains."""
+    return out.breach or out.stalled or _crowded(out, stand)
+
+
+def _crowded(out: Demand, stand: Standing) -> bool:
     usual = (out.rho or 0.0) + 2.0 * sqrt(out.rho or 0.0) + 2.0 * stand.count
-    return out.breach or out.stalled or (out.in_flight is not None and out.in_flight > usual)
+    return out.in_flight is not None and out.in_flight > usual
 
 
-def _unmet(out: Demand, used: float, known: Elastic, added: float) -> bool:
-    """Whether this sample says that more can't be used."""
-    return (out.rho is not None and used < UNMET * out.rho) or (out.breach and _idle(used, known, added))
+def _unmet(out: Demand, used: float, known: Elastic, added: float, stand: Standing) -> bool:
+    """Whether this sample says that more can't be used.
+
+    Where all that arrives is answered and nothing waits, they have no use for more, which is something else: the
+    objective is out of reach, or what is slow is not the CPU.
+    """
+    if out.rho is None:
+        return out.breach and _idle(used, known, added)
+    crowded = out.in_flight is None or _crowded(out, stand)
+    return used < UNMET * out.rho or (out.breach and crowded and _idle(used, known, added))
 
 
 def _idle(used: float, known: Elastic, added: float) -> bool:

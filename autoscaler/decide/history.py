@@ -73,6 +73,8 @@ class Cost(msgspec.Struct, frozen=True):
     own: float = UNKNOWN
     """What a request needs for itself: less where thread pools spin."""
     pace: Pace = Pace()
+    speeds: tuple[tuple[float, float, float], ...] = ()
+    """Seconds that a CPU-second of work takes on pods of so many cores: (cores, seconds, weight)."""
     cpu: float = 0.0
     done: float = 0.0
     counted: tuple[tuple[float, float], ...] = ()
@@ -240,7 +242,7 @@ class History(msgspec.Struct, frozen=True):
 
 _KEPT: Mapping[str, tuple[str, ...]] = {
     "traffic": ("mean", "mean_time", "excess", "excess_square", "gain", "spread"),
-    "cost": ("work", "own", "pace", "cpu", "done", "template"),
+    "cost": ("work", "own", "pace", "speeds", "cpu", "done", "template"),
     "headroom": ("beta",),
     "elastic": ("ceiling", "most_used", "template"),
     "replicas": (

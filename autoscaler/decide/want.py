@@ -66,10 +66,8 @@ def want(case: Case, now: float, brakes_open: bool = False) -> Want:
             )
         holds.append(_not_cpu_bound(case))
     if demand.breach and demand.fastest > 0.0:
-        # What the load needs it gets; what no size can give is said and not chased.
+        # What the load needs it gets, and what was bought in vain goes; what no size can give is said and not chased.
         holds.append(because(Code.UNREACHABLE, fastest=demand.fastest, target=demand.target))
-        if need <= have:
-            return _as_is(case, holds[-1], holds)
     elif demand.breach:
         if demand.evidence is False and burned <= have and case.ceiling is None:
             holds.append(_not_cpu_bound(case))
@@ -95,7 +93,7 @@ def want(case: Case, now: float, brakes_open: bool = False) -> Want:
         return _as_is(case, _steady(case), holds)
     block = _first(
         demand.blocks[0] if demand.blocks else None,
-        _breach(case) if demand.breach else None,
+        _breach(case) if demand.breach and demand.fastest <= 0.0 else None,
         because(Code.BREAKER, bad=0, total=0) if brakes_open else None,
         guards.learning(case.past, now),
         replicas.bridging(case.past.replicas, stand, now),
@@ -118,7 +116,13 @@ def _undo(case: Case, now: float) -> float | None:
     """The total before a shrink that a breach followed within a minute, though the load did not rise; bars the next."""
     sizes, demand = case.past.sizes, case.demand
     before = float(sizes.shrunk_from * case.stand.count)
-    if not demand.breach or demand.evidence is False or sizes.shrunk_at == UNKNOWN or now - sizes.shrunk_at > REGRET:
+    if (
+        not demand.breach
+        or demand.fastest > 0.0
+        or demand.evidence is False
+        or sizes.shrunk_at == UNKNOWN
+        or now - sizes.shrunk_at > REGRET
+    ):
         return None
     if before <= case.usable or (demand.rho or 0.0) > ROSE * sizes.shrunk_demand:
         return None
@@ -184,8 +188,9 @@ def _sized(case: Case, total: float, reason: Reason, holds: list[Reason], now: f
         else:
             holds.append(because(Code.AT_MAX, wanted=total, maximum=case.high * count))
     pods: dict[str, int] = {}
+    most = case.high if case.ceiling is not None else case.top  # that a peer can have no more takes nothing from a pod
     for member in case.stand.serving:
-        pods[member.pod.uid] = size if shrink else max(size, min(member.size, case.high))
+        pods[member.pod.uid] = size if shrink else max(size, min(member.size, most))
         bound = refusals.most(case.past.sizes, member, case.policy.spec.vertical.cpu.step)
         if bound is not None and pods[member.pod.uid] > max(bound, member.size):
             room = refusals.unless(case.past.sizes, member, now)

@@ -29,6 +29,8 @@ class Load:
     work: float = 0.18
     memory: float = 0.5 * GI
     """Working set of each pod, bytes."""
+    late: float = 0.0
+    """Share of requests that miss even so."""
     queue: float = 0.0
     done: float = 0.0
     missed: float = 0.0
@@ -44,7 +46,7 @@ class Load:
         self.done = min(coming, able)
         self.queue = max(0.0, (coming - self.done) * cluster.every)
         self.used = self.done * self.work
-        self.missed = 1.0 if self.queue > 0.5 * able else 0.0
+        self.missed = 1.0 if self.queue > 0.5 * able else self.late
 
     def measured(self, cluster: Cluster) -> Signals:
         self.pass_on(cluster)

@@ -78,7 +78,7 @@ def bounded(seen: Seen, subject: Subject, plan: Plan) -> None:
             assert size <= top, f"{size}m is above {top}m"
         if size < was:
             ungranted = action.pod.attempt is not None and not action.pod.attempt.granted
-            assert size >= bottom or ungranted, f"{size}m is below {bottom}m"
+            assert size >= bottom or ungranted, f"{size}m is below {bottom}m: {action.reason}"
         if new.memory_limit != old.memory_limit and new.memory_limit is not None and old.memory_limit is not None:
             assert spec.memory.max is not None, "memory was to be left alone"
             if new.memory_limit > old.memory_limit:
@@ -106,7 +106,8 @@ def replicas(subject: Subject, plan: Plan) -> None:
             assert action.before == scale.desired != action.after
             assert rules.enabled
             if action.after > action.before:
-                assert action.after <= (rules.max_replicas or max(action.before, rules.min_replicas or 1))
+                if rules.max_replicas is not None:  # else it is what was found at adoption, back to which it may go
+                    assert action.after <= rules.max_replicas, f"{action.after} replicas"
             else:
                 assert action.after >= max(1, rules.min_replicas or 1, view.pdb_floor or 0)
                 assert {pod.uid for pod in action.victims} <= {pod.uid for pod in view.pods}
@@ -155,11 +156,12 @@ def shared(seen: Seen, plans: Plans) -> None:
                 if subject.view.ref not in budget.members:
                     continue
                 controls = subject.policy.spec.vertical.cpu.controls
+                least = subject.policy.spec.vertical.cpu.min
                 for pod in subject.view.pods:
                     was = pod.container(subject.view.container)
                     assert was is not None
                     holds = size_of(was.desired, controls) or 0
-                    before += holds
+                    before += max(holds, least)  # nobody is kept below the minimum
                     then += (size_of(new[pod.uid][1], controls) or 0) if pod.uid in new else holds
             assert then <= max(before, budget.cpu), f"{then}m of a budget of {budget.cpu}m, {before}m before"
     if seen.ledger.fleet_cpu_left is not None:
@@ -189,7 +191,8 @@ def _asked(pod: Pod, new: Mapping[str, tuple[Pod, Resources, str]], key: str) ->
 def lost(seen: Seen, subject: Subject, plan: Plan) -> list[str]:
     """What the plan takes away: sizes below what the pods have, and replicas.
 
-    A size never granted is not had, and what is above the maximum is not there to be kept.
+    A size never granted is not had, nor is one of a pod that no node has room for, and what is above the maximum is not
+    there to be kept.
     """
     controls = subject.policy.spec.vertical.cpu.controls
     found = []
@@ -199,7 +202,7 @@ def lost(seen: Seen, subject: Subject, plan: Plan) -> list[str]:
         had = container.actual or container.desired
         new = after(action)
         kept = min(size_of(had, controls) or 0, size_of(container.desired, controls) or 0, most(seen, subject))
-        if (size_of(new, controls) or 0) < kept:
+        if (size_of(new, controls) or 0) < kept and not action.pod.unschedulable:
             found.append(f"CPU of {action.pod.name}: {action.reason}")
         if (new.memory or 0) < min(had.memory or 0, container.desired.memory or 0):
             found.append(f"memory of {action.pod.name}: {action.reason}")
