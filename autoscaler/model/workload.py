@@ -201,7 +201,10 @@ class Pod:
     resized_at: float | None = None
 
     def container(self, name: str) -> Container | None:
-        return next((c for c in self.containers if c.name == name), None)
+        for container in self.containers:
+            if container.name == name:
+                return container
+        return None
 
     @property
     def active(self) -> bool:

@@ -22,6 +22,8 @@ class PodAnswer:
     age_s: float = 0.0
     why: Absent | None = None
     """Why there is no sample."""
+    settled: Settled | None = None
+    """What it comes to for who asked, worked out once for all signals."""
 
 
 KUBELET_ROLES = frozenset(
@@ -80,24 +82,46 @@ SCRAPES_LAST = 2.0
 LONGEST_S = 120.0
 
 
+@dataclass(slots=True)
+class Settled:
+    """One pod's answer against what was asked: its growth, if it is young enough, and how old it may be (seconds)."""
+
+    asked: Asked
+    growth: Growth | Absent
+    lasts_s: float
+
+
+def settled(asked: Asked, answer: PodAnswer) -> Settled:
+    kept = answer.settled
+    if kept is None or kept.asked is not asked:
+        limit = asked.max_age_s
+        if not asked.age_fixed and isinstance(answer.growth, Growth):
+            limit = max(limit, min(LONGEST_S, SCRAPES_LAST * answer.growth.every_s))
+        kept = answer.settled = Settled(asked, _grown(asked, answer, limit), limit)
+    return kept
+
+
 def lasts(asked: Asked, answer: PodAnswer) -> float:
     """How old this pod's sample may be, in seconds: the policy's maxAge, or what its scrapes make of it."""
-    if asked.age_fixed or not isinstance(answer.growth, Growth):
-        return asked.max_age_s
-    return max(asked.max_age_s, min(LONGEST_S, SCRAPES_LAST * answer.growth.every_s))
+    return settled(asked, answer).lasts_s
+
+
+def grown(asked: Asked, answer: PodAnswer) -> Growth | Absent:
+    """What the pod's counters grew by, or why that can't be told."""
+    return settled(asked, answer).growth
+
+
+def _grown(asked: Asked, answer: PodAnswer, limit: float) -> Growth | Absent:
+    if answer.sample is None or answer.growth is None:
+        return answer.why or Absent(Cause.SOURCE_DOWN, "no answer", asked.source)
+    if answer.age_s > limit:
+        return Absent(Cause.STALE, f"{answer.age_s:.0f}s old, {limit:.0f}s are allowed", asked.source)
+    return answer.growth
 
 
 def expected_pods(pods: Iterable[Pod]) -> tuple[Pod, ...]:
     """Pods that serve or have served: active, running, ready once. One that is starting can't answer yet."""
     return tuple(pod for pod in pods if pod.active and pod.phase == "Running" and (pod.ready or pod.ready_at))
-
-
-def grown(asked: Asked, answer: PodAnswer) -> Growth | Absent:
-    if answer.sample is None or answer.growth is None:
-        return answer.why or Absent(Cause.SOURCE_DOWN, "no answer", asked.source)
-    if answer.age_s > (limit := lasts(asked, answer)):
-        return Absent(Cause.STALE, f"{answer.age_s:.0f}s old, {limit:.0f}s are allowed", asked.source)
-    return answer.growth
 
 
 def coverage_of(asked: Asked, answered: Collection[str]) -> float:

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Collection, Hashable
+from collections.abc import Hashable
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
 from autoscaler.model.signal import Absent, Cause
@@ -116,10 +117,10 @@ class CounterMemory:
         kept = self._kept.get(key)
         return kept.growth if kept is not None else None
 
-    def prune(self, live: Collection[Hashable]) -> None:
+    def prune(self, live: AbstractSet[Hashable]) -> None:
         """Forget pods that are gone."""
-        for key in [key for key in self._kept if key not in live]:
-            del self._kept[key]
+        if self._kept.keys() - live:
+            self._kept = {key: kept for key, kept in self._kept.items() if key in live}
 
 
 def _growth(kept: _Kept, sample: PodSample) -> Growth | Absent:
@@ -128,8 +129,9 @@ def _growth(kept: _Kept, sample: PodSample) -> Growth | Absent:
     if window > max(BASELINE_LASTS_S, 4 * usual):
         return Absent(Cause.TOO_SHORT, f"no sample for {window:.0f}s, starting anew")
     counters: dict[Role, Value] = {}
+    earlier_counters, earlier_buckets = kept.sample.counters, kept.sample.buckets
     for role, value in sample.counters.items():
-        before = kept.sample.counters.get(role)
+        before = earlier_counters.get(role)
         if isinstance(value, Absent):
             counters[role] = value
         elif before is None or isinstance(before, Absent):
@@ -140,9 +142,9 @@ def _growth(kept: _Kept, sample: PodSample) -> Growth | Absent:
             counters[role] = value - before
     buckets: dict[float, float] = {}
     # a labelled histogram has no buckets before its first event
-    unborn = 0.0 if not kept.sample.buckets and kept.sample.counters.get(Role.FINISHED) == 0.0 else None
+    unborn = 0.0 if not earlier_buckets and earlier_counters.get(Role.FINISHED) == 0.0 else None
     for bound, count in sample.buckets.items():
-        earlier = kept.sample.buckets.get(bound, unborn)
+        earlier = earlier_buckets.get(bound, unborn)
         if earlier is None:
             continue
         if count < earlier:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import replace
 
 from autoscaler.model.signal import NOT_CONFIGURED, Absent, Cause, Measured, PodSignals, Reading, Signals
 from autoscaler.observe.readings import PROCESS
@@ -11,7 +11,6 @@ _READINGS = (
     "requests", "misses", "latency", "mean_latency", "failures", "in_flight", "cpu", "throttled", "pressure",
     "working_set",
 )  # fmt: skip
-_POD_READINGS = tuple(one.name for one in fields(PodSignals))
 
 
 def settled(reading: Reading) -> bool:
@@ -35,7 +34,13 @@ def merged(first: Signals | None, then: Signals) -> Signals:
             pods[uid] = mine or other or PodSignals()
         else:
             pods[uid] = PodSignals(
-                **{name: _better(getattr(mine, name), getattr(other, name)) for name in _POD_READINGS}
+                _better(mine.requests, other.requests),
+                _better(mine.in_flight, other.in_flight),
+                _better(mine.cpu, other.cpu),
+                _better(mine.throttled, other.throttled),
+                _better(mine.working_set, other.working_set),
+                _better(mine.memory_usage, other.memory_usage),
+                _better(mine.peak_memory, other.peak_memory),
             )
     return replace(
         then, counts=counted.counts, failures_apart=counted.failures_apart, custom=custom, pods=pods, **merged
@@ -45,6 +50,8 @@ def merged(first: Signals | None, then: Signals) -> Signals:
 def _better(first: Reading | None, then: Reading | None) -> Reading:
     if first is None or then is None:
         return first or then or NOT_CONFIGURED
+    if first is NOT_CONFIGURED:
+        return then
     if settled(first):
         return first
     if isinstance(then, Measured):

@@ -15,7 +15,7 @@ import io
 import re
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,12 +26,13 @@ from urllib.parse import urlsplit
 import msgspec
 import requests
 import tenacity
+import urllib3
 from prometheus_api_client import PrometheusConnect
 from prometheus_api_client.exceptions import PrometheusApiClientException
 from requests.adapters import HTTPAdapter
 from urllib3.util.retry import Retry
 
-from autoscaler.observe.rows import Reading, Row, all_rows, pieces
+from autoscaler.observe.rows import Pieces, Reading, Row, all_rows, bare_rows, pieces
 
 SLACK_S = 0.5
 
@@ -237,21 +238,25 @@ class _Adapter(HTTPAdapter):
             request.prepare_auth((self._settings.username.encode(), secret.encode()))  # UTF-8, where it isn't ASCII
         kwargs["stream"] = True
         response = super().send(request, *args, **kwargs)
-        body = self._body(response)
         self.status = response.status_code
-        return _Decoded(response, body, self)
+        return _Decoded(response, self._chunks(response), self)
 
-    def _body(self, response: requests.Response) -> bytearray:
-        received = bytearray()
-        while chunk := response.raw.read1(256 * 1024):  # what is there: a full read would wait for a dripping server
-            received += chunk
-            if len(received) > self._settings.answer_bytes:
-                response.close()
-                raise requests.RequestException(f"answer larger than {self._settings.answer_bytes // 2**20} MiB")
-            if time.monotonic() > self.deadline:
-                response.close()
-                raise requests.Timeout
-        return received
+    def _chunks(self, response: requests.Response) -> Iterator[bytes]:
+        """The answer as it arrives. Raises requests' exceptions where it is too large, too slow or cut off."""
+        received = 0
+        try:
+            while chunk := response.raw.read1(256 * 1024):  # a full read would wait for a dripping server
+                received += len(chunk)
+                if received > self._settings.answer_bytes:
+                    raise requests.RequestException(f"answer larger than {self._settings.answer_bytes // 2**20} MiB")
+                if time.monotonic() > self.deadline:
+                    raise requests.Timeout
+                yield chunk
+        except urllib3.exceptions.HTTPError as cut:
+            raise requests.ConnectionError(cut) from None
+        except BaseException:
+            response.close()
+            raise
 
     def _secret(self, path: Path) -> str:
         """A secret's file, read again when it was written."""
@@ -268,14 +273,15 @@ class _Adapter(HTTPAdapter):
 class _Decoded(requests.Response):
     """An answer whose ``json()`` is already made of rows, or of what was to be made of them."""
 
-    def __init__(self, plain: requests.Response, body: bytearray, adapter: _Adapter) -> None:
+    def __init__(self, plain: requests.Response, chunks: Iterator[bytes], adapter: _Adapter) -> None:
         super().__init__()
         self.status_code, self.headers, self.url = plain.status_code, plain.headers, plain.url
         self.request, self.reason, self.encoding = plain.request, plain.reason, plain.encoding
-        # Only what was refused is read as bytes once more, by the client for its exception.
-        self.raw = io.BytesIO(body if plain.status_code != 200 else b"")
-        self._body, self._adapter = body, adapter
+        self.raw = io.BytesIO()
+        self._chunks, self._adapter = chunks, adapter
         if plain.status_code != 200:
+            body = b"".join(chunks)
+            self.raw = io.BytesIO(body)
             try:
                 adapter.error = _BODY.decode(body).error
             except msgspec.MsgspecError:
@@ -283,25 +289,39 @@ class _Decoded(requests.Response):
 
     def json(self, **_: Any) -> Any:
         """What PrometheusConnect takes apart. Raises ValueError for anything that is no answer of a query API."""
+        reading = self._adapter.reading
         try:
-            body = _BODY.decode(self._body)
+            return {"data": {"result": self._rows() if reading is None else reading(self._pieces())}}
+        except msgspec.MsgspecError as wrong:
+            raise ValueError(f"answers rows that can't be read: {wrong}") from None
+
+    def _rows(self) -> list[Row]:
+        body = self._body(b"".join(self._chunks))
+        if body.data.resultType == "scalar":
+            return [Row({}, _SCALAR.decode(body.data.result))]
+        return all_rows(_vector(body))
+
+    def _pieces(self) -> Pieces:
+        rest = bytearray()
+        yield from pieces(self._chunks, rest)
+        yield bare_rows(_vector(self._body(rest)))
+
+    def _body(self, written: bytes | bytearray) -> _Body:
+        try:
+            body = _BODY.decode(written)
         except msgspec.MsgspecError:
             kind = self.headers.get("Content-Type", "nothing").partition(";")[0]
             raise ValueError(f"answers {kind}, not a query result") from None
         if body.status != "success":
             raise ValueError(f"answers {body.status}: {body.error[:120]}")
         self._adapter.warnings = body.warnings or (("some stores did not answer",) if body.isPartial else ())
-        try:
-            if body.data.resultType == "scalar":
-                rows: Any = [Row({}, _SCALAR.decode(body.data.result))]
-            elif body.data.resultType == "vector":
-                reading = self._adapter.reading
-                rows = all_rows(body.data.result) if reading is None else reading(pieces(body.data.result))
-            else:
-                raise ValueError(f"answers a {body.data.resultType or 'nothing'}, not a vector")
-        except msgspec.MsgspecError as wrong:
-            raise ValueError(f"answers rows that can't be read: {wrong}") from None
-        return {"data": {"result": rows}}
+        return body
+
+
+def _vector(body: _Body) -> msgspec.Raw:
+    if body.data.resultType != "vector":
+        raise ValueError(f"answers a {body.data.resultType or 'nothing'}, not a vector")
+    return body.data.result
 
 
 def _short(error: Exception) -> str:

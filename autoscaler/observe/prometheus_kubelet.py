@@ -41,7 +41,7 @@ class KubeletFigures:
 
     def forget(self, workloads: Sequence[Watched]) -> None:
         """Keep only these workloads and their pods."""
-        self._memory.prune({(watched.ref, pod.uid) for watched in workloads for pod in watched.pods})
+        self._memory.prune({(pod.uid, watched.container) for watched in workloads for pod in watched.pods})
         self._primed &= {watched.ref for watched in workloads}
 
     async def read(self, workloads: Sequence[Watched]) -> dict[WorkloadRef, Signals]:
@@ -66,7 +66,7 @@ class KubeletFigures:
                 elif isinstance(sample, Absent):
                     answers[pod.uid] = PodAnswer(why=why_no_rows(sample, told, False))
                 else:
-                    growth = self._memory.growth((watched.ref, pod.uid))
+                    growth = self._memory.growth((pod.uid, watched.container))
                     age = max(0.0, told.at + elapsed - sample.at)
                     answers[pod.uid] = PodAnswer(sample, growth, age_s=age)
             asked = asked_of(watched, NO_NAMES, KUBELET_ROLES)
@@ -106,5 +106,5 @@ class KubeletFigures:
                 sample = series.container_sample(pod, container, found)
                 samples[pod.uid] = sample
                 if not isinstance(sample, Absent):
-                    self._memory.fold((watched.ref, pod.uid), sample)
+                    self._memory.fold((pod.uid, watched.container), sample)
         return samples

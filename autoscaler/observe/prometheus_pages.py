@@ -46,7 +46,7 @@ class PageGroup:
 
     def forget(self) -> None:
         """Keep only the members and their pods."""
-        self._memory.prune({(watched.ref, pod.uid) for watched in self.members for pod in watched.pods})
+        self._memory.prune({(pod.uid, watched.container) for watched in self.members for pod in watched.pods})
         refs = {watched.ref for watched in self.members}
         self._primed &= refs
         self._own_bounds = {ref: bounds for ref, bounds in self._own_bounds.items() if ref in refs}
@@ -88,7 +88,7 @@ class PageGroup:
         answers: dict[str, PodAnswer] = {}
         port = resolve(watched.policy).port if watched.policy.spec.signals.scrape.port else None
         for pod in running(watched.pods):
-            key = (watched.ref, pod.uid)
+            key = (pod.uid, watched.container)
             before = self._memory.last(key)
             found = rows.get((pod.namespace, pod.name), ())
             target = series.of_live_pod(pod, found, watched.container, port)
@@ -126,7 +126,7 @@ class PageGroup:
             kept.window_s
             for watched in self.members[:20]
             for pod in watched.pods[:3]
-            if isinstance(kept := self._memory.growth((watched.ref, pod.uid)), Growth)
+            if isinstance(kept := self._memory.growth((pod.uid, watched.container)), Growth)
         ]
         return max(windows, default=0.0)
 

@@ -7,10 +7,11 @@ and nothing absent counts as zero.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+
+import msgspec
 
 from autoscaler.model.signal import NOT_CONFIGURED, Absent, Cause, Measured, PodSignals, Reading, Signals
-from autoscaler.observe.answers import Asked, PodAnswer, coverage_of, grown, lasts, named, why_absent
+from autoscaler.observe.answers import Asked, PodAnswer, coverage_of, grown, lasts, named, settled, why_absent
 from autoscaler.observe.counters import Role
 from autoscaler.observe.misses import mean_latency, miss_ratio, shown_percentile
 
@@ -21,11 +22,11 @@ PROCESS = "process"
 def reduce(asked: Asked, answers: Mapping[str, PodAnswer]) -> Signals:
     """The signals of one workload. ``answers`` by pod uid; pods that were not asked have no entry."""
     rates = {
-        role: {uid: _rate(asked, answer, role) for uid, answer in answers.items()} if role in asked.roles else {}
+        role: _rates(asked, answers, role)
         for role in (Role.REQUESTS, Role.FAILURES, Role.CPU, Role.PROCESS_CPU, Role.PRESSURE)
     }
     gauges = {
-        role: {uid: _gauge(asked, answer, role) for uid, answer in answers.items()} if role in asked.roles else {}
+        role: _gauges(asked, answers, role)
         for role in (Role.IN_FLIGHT, Role.WORKING_SET, Role.MEMORY_USAGE, Role.PEAK_MEMORY, Role.PROCESS_MEMORY)
     }
     throttled: dict[str, Reading] = {}
@@ -62,32 +63,48 @@ def reduce(asked: Asked, answers: Mapping[str, PodAnswer]) -> Signals:
     )
 
 
-def _rate(asked: Asked, answer: PodAnswer, role: Role) -> Reading:
-    growth = grown(asked, answer)
-    if answer.sample is not None and role not in answer.sample.counters:
-        return NOT_CONFIGURED
-    if isinstance(growth, Absent):
-        return named(growth, asked)
-    value = growth.counters.get(role, NOT_CONFIGURED)
-    if isinstance(value, Absent):
-        return named(value, asked)
+def _rates(asked: Asked, answers: Mapping[str, PodAnswer], role: Role) -> dict[str, Reading]:
+    """Each pod's growth a second; empty where nobody asked."""
+    if role not in asked.roles:
+        return {}
     source = f"{asked.source} ({PROCESS})" if role is Role.PROCESS_CPU else asked.source
-    limit = lasts(asked, answer)
-    return Measured(value / growth.window_s, answer.age_s, growth.window_s, weight=value, source=source, lasts_s=limit)
+    rates: dict[str, Reading] = {}
+    for uid, answer in answers.items():
+        told = settled(asked, answer)
+        growth = told.growth
+        if answer.sample is not None and role not in answer.sample.counters:
+            rates[uid] = NOT_CONFIGURED
+        elif isinstance(growth, Absent):
+            rates[uid] = named(growth, asked)
+        elif isinstance(value := growth.counters.get(role, NOT_CONFIGURED), Absent):
+            rates[uid] = named(value, asked)
+        else:
+            rates[uid] = Measured(
+                value / growth.window_s, answer.age_s, growth.window_s,
+                weight=value, source=source, lasts_s=told.lasts_s,
+            )  # fmt: skip
+    return rates
 
 
-def _gauge(asked: Asked, answer: PodAnswer, role: Role) -> Reading:
-    if answer.sample is None:
-        return named(answer.why or Absent(Cause.SOURCE_DOWN, "no answer"), asked)
-    value = answer.sample.gauges.get(role)
-    if value is None:
-        return NOT_CONFIGURED
-    if answer.age_s > (limit := lasts(asked, answer)):
-        return Absent(Cause.STALE, f"{role} is {answer.age_s:.0f}s old, {limit:.0f}s are allowed", asked.source)
-    if isinstance(value, Absent):
-        return named(value, asked)
+def _gauges(asked: Asked, answers: Mapping[str, PodAnswer], role: Role) -> dict[str, Reading]:
+    """Each pod's value; empty where nobody asked."""
+    if role not in asked.roles:
+        return {}
     source = f"{asked.source} ({PROCESS})" if role is Role.PROCESS_MEMORY else asked.source
-    return Measured(value, answer.age_s, source=source, lasts_s=limit)
+    gauges: dict[str, Reading] = {}
+    for uid, answer in answers.items():
+        if answer.sample is None:
+            gauges[uid] = named(answer.why or Absent(Cause.SOURCE_DOWN, "no answer"), asked)
+        elif (value := answer.sample.gauges.get(role)) is None:
+            gauges[uid] = NOT_CONFIGURED
+        elif answer.age_s > (limit := settled(asked, answer).lasts_s):
+            told = f"{role} is {answer.age_s:.0f}s old, {limit:.0f}s are allowed"
+            gauges[uid] = Absent(Cause.STALE, told, asked.source)
+        elif isinstance(value, Absent):
+            gauges[uid] = named(value, asked)
+        else:
+            gauges[uid] = Measured(value, answer.age_s, source=source, lasts_s=limit)
+    return gauges
 
 
 def _throttled(asked: Asked, answer: PodAnswer) -> Reading:
@@ -109,7 +126,7 @@ def _throttled(asked: Asked, answer: PodAnswer) -> Reading:
 
 def _container_first(container: Mapping[str, Reading], process: Mapping[str, Reading]) -> dict[str, Reading]:
     """The process's own figure where the container's is not there; never a sum of both kinds over pods."""
-    if any(isinstance(reading, Measured) for reading in container.values()):
+    if not process or any(isinstance(reading, Measured) for reading in container.values()):
         return dict(container)
     if all(reading is NOT_CONFIGURED for reading in process.values()):
         return dict(container)
@@ -146,4 +163,4 @@ def _weighted(asked: Asked, per_pod: Mapping[str, Reading]) -> Reading:
         return reading
     measured = [one for one in per_pod.values() if isinstance(one, Measured)]
     share = sum(one.value * one.weight for one in measured) / reading.weight if reading.weight else 0.0
-    return replace(reading, value=share)
+    return msgspec.structs.replace(reading, value=share)

@@ -7,7 +7,7 @@ costs a look-up for each row.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
@@ -15,6 +15,9 @@ import msgspec
 
 PIECE_BYTES: Final = 256 * 1024
 """How much is decoded at a time: a millisecond's work, so that the event loop is not held up."""
+HEAD_BYTES: Final = 64 * 1024
+"""Within these the rows begin; where they don't, the answer is taken as a whole."""
+BEFORE_ROWS: Final = b'"data":{"resultType":"vector","result":['
 FEWEST_KEPT: Final = 10_000
 BETWEEN_ROWS: Final = b'},{"metric":'
 """Where an answer may be cut: inside a JSON string each quote would have a backslash before it."""
@@ -55,18 +58,26 @@ def all_rows(result: msgspec.Raw) -> list[Row]:
     return _ROWS.decode(result)
 
 
-def pieces(result: msgspec.Raw, size: int = PIECE_BYTES) -> Pieces:
-    """A vector, some rows at a time. Raises msgspec.MsgspecError for what is none."""
-    whole = bytes(result)
-    begin, last = 1, len(whole) - 1
-    if len(whole) <= size or whole[:1] != b"[":
-        yield _BARE.decode(whole)
-        return
-    while begin < last:
-        cut = whole.find(BETWEEN_ROWS, begin + size)
-        end = last if cut < 0 else cut + 1
-        yield _BARE.decode(b"[" + whole[begin:end] + b"]")
-        begin = end + 1
+def pieces(chunks: Iterable[bytes], rest: bytearray) -> Pieces:
+    """A vector's rows as they arrive, some at a time.
+
+    What is no row of theirs, and the last of them, is left in ``rest``: a whole answer, just with fewer rows.
+    Raises msgspec.MsgspecError for what can't be rows.
+    """
+    head = 0
+    for chunk in chunks:
+        rest += chunk
+        if not head:
+            begin = rest.find(BEFORE_ROWS, 0, HEAD_BYTES)
+            head = begin + len(BEFORE_ROWS) if begin >= 0 else 0
+        if head and len(rest) - head >= PIECE_BYTES and (cut := rest.rfind(BETWEEN_ROWS, head)) >= 0:
+            yield _BARE.decode(b"[" + rest[head : cut + 1] + b"]")
+            del rest[head : cut + 2]
+
+
+def bare_rows(result: msgspec.Raw) -> list[BareRow]:
+    """A vector as rows whose labels nobody has read. Raises msgspec.MsgspecError for what is none."""
+    return _BARE.decode(result)
 
 
 class Place(Generic[K]):

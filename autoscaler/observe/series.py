@@ -122,38 +122,47 @@ def of_live_pod(pod: Pod, found: Sequence[Target], container: str, port: int | N
 
 def page_sample(target: Target, names: SignalNames, pod: Pod, container: str, before: PodSample | None) -> PodSample:
     """One target's rows as a sample, in the same words as a page that was scraped directly."""
-    sample = PodSample(target.of(pod, container), target.at)
-    earlier = {*before.counters, *before.gauges} if before else set()
-    for role, kind, selectors, into in (
-        (Role.REQUESTS, "requests", names.requests, sample.counters),
-        (Role.FAILURES, "failures", names.failures, sample.counters),
-        (Role.LATENCY_SUM, "busy", names.busy_s, sample.counters),
-        (Role.PROCESS_CPU, "process cpu", names.process_cpu, sample.counters),
-        (Role.IN_FLIGHT, "in flight", names.in_flight, sample.gauges),
-        (Role.PROCESS_MEMORY, "process memory", names.process_memory, sample.gauges),
+    counters: dict[Role, Value] = {}
+    gauges: dict[Role, Value] = {}
+    for role, kind, selectors in (
+        (Role.REQUESTS, "requests", names.requests),
+        (Role.FAILURES, "failures", names.failures),
+        (Role.LATENCY_SUM, "busy", names.busy_s),
+        (Role.PROCESS_CPU, "process cpu", names.process_cpu),
+        (Role.IN_FLIGHT, "in flight", names.in_flight),
+        (Role.PROCESS_MEMORY, "process memory", names.process_memory),
     ):
-        value = _number(target, kind, selectors, role in earlier)
-        if value is not None:
-            into[role] = value
+        if selectors:
+            of_gauges = role in _PAGE_GAUGES
+            earlier = before is not None and role in (before.gauges if of_gauges else before.counters)
+            value = _number(target, kind, selectors, earlier)
+            if value is not None:
+                (gauges if of_gauges else counters)[role] = value
+    sample = PodSample(target.of(pod, container), target.at, counters, gauges)
     shape = names.histogram or names.summary
     if shape is None:
         return sample
-    finished = _selected(target, "finished", Selector(f"{shape.metric}_count", shape.labels))
-    missing = Absent(Cause.NO_SUCH_METRIC, f"{shape.metric}_count")
-    sample.counters[Role.FINISHED] = missing if finished is None else checked(finished, f"{shape.metric}_count")
-    spent = _selected(target, "latency sum", Selector(f"{shape.metric}_sum", shape.labels))
+    metric, unit = shape.metric, shape.unit
+    finished = _selected(target, "finished", f"{metric}_count", bool(shape.labels))
+    missing = Absent(Cause.NO_SUCH_METRIC, f"{metric}_count")
+    counters[Role.FINISHED] = missing if finished is None else checked(finished, f"{metric}_count")
+    spent = _selected(target, "latency sum", f"{metric}_sum", bool(shape.labels))
     if spent is not None:
-        sample.counters[Role.LATENCY_SUM] = checked(spent * shape.unit, f"{shape.metric}_sum")
-    sample.quantiles = {share: value * shape.unit for share, value in target.quantiles.items()}
+        counters[Role.LATENCY_SUM] = checked(spent * unit, f"{metric}_sum")
+    if target.quantiles:
+        sample.quantiles = {share: value * unit for share, value in target.quantiles.items()}
     for written, count in target.buckets.items():
-        value = checked(count, f'{shape.metric}_bucket{{le="{written}"}}')
-        if isinstance(value, Absent):
-            sample.counters[Role.FINISHED] = value
+        if 0.0 <= count < math.inf:
+            sample.buckets[bound_of(written, unit)] = count
         else:
-            sample.buckets[bound_of(written, shape.unit)] = value
+            counters[Role.FINISHED] = checked(count, f'{metric}_bucket{{le="{written}"}}')
     return sample
 
 
+_PAGE_GAUGES = frozenset({Role.IN_FLIGHT, Role.PROCESS_MEMORY})
+
+
+@functools.lru_cache(maxsize=4096)
 def bound_of(written: str, unit: float) -> float:
     """A bound in seconds; NaN for a label that is no number."""
     try:
@@ -162,29 +171,27 @@ def bound_of(written: str, unit: float) -> float:
         return math.nan
 
 
-def _selected(target: Target, role: str, selector: Selector) -> float | None:
+def _selected(target: Target, role: str, metric: str, labelled: bool) -> float | None:
     """The sum a selector gives; zero where the metric is there and no series of it matches; None without the metric."""
-    whole = target.numbers.get(selector.metric)
-    if not selector.labels:
+    whole = target.numbers.get(metric)
+    if not labelled:
         return whole
     return target.numbers.get(role, None if whole is None else 0.0)
 
 
 def _number(target: Target, kind: str, selectors: Sequence[Selector], was_there: bool) -> Value | None:
-    """The sum of a signal's selectors; None where it isn't configured, or optional and never seen."""
-    if not selectors:
-        return None
+    """The sum of a signal's selectors; None where it is optional and was never seen."""
     found = []
     for place, selector in enumerate(selectors):
-        value = _selected(target, f"{kind} {place}", selector)
+        value = _selected(target, f"{kind} {place}", selector.metric, bool(selector.labels))
         if value is not None:
-            number = checked(value * selector.scale, str(selector))
-            if isinstance(number, Absent):
-                return number
-            found.append(number)
+            value *= selector.scale
+            if not 0.0 <= value < math.inf:
+                return checked(value, str(selector))
+            found.append(value)
     if found:
-        return math.fsum(found)
-    if all(selector.optional for selector in selectors) and not was_there:
+        return found[0] if len(found) == 1 else math.fsum(found)
+    if not was_there and all(selector.optional for selector in selectors):
         return None
     return Absent(Cause.NO_SUCH_METRIC, " + ".join(map(str, selectors)))
 

@@ -7,6 +7,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
+import msgspec
+
 from autoscaler.model.signal import Absent, Cause, Measured, Reading, Signals
 from autoscaler.model.workload import Pod
 from autoscaler.observe.answers import Asked, expected_pods
@@ -117,7 +119,8 @@ def capped_signals(signals: Signals, partial: str) -> Signals:
 
     def capped(reading: Reading) -> Reading:
         if isinstance(reading, Measured) and reading.source == SOURCE:
-            return replace(reading, coverage=min(reading.coverage, PARTIAL), note=f"partial: {partial}"[:160])
+            note = f"partial: {partial}"[:160]
+            return msgspec.structs.replace(reading, coverage=min(reading.coverage, PARTIAL), note=note)
         return reading
 
     return replace(

@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import msgspec
 import promql_parser
 
 from autoscaler.model.signal import Absent, Cause, Measured, Reading, Signals
@@ -143,7 +144,7 @@ def _fitted(watched: Watched, name: str, reading: Reading, custom: bool) -> Read
             return reading
         if not ready:
             return Absent(Cause.NO_PODS, f"{name} can't be divided by the ready pods: there are none", SOURCE)
-        return replace(reading, value=reading.value / ready)
+        return msgspec.structs.replace(reading, value=reading.value / ready)
     if reading.value < 0:
         return Absent(Cause.NEGATIVE, f"the result is {reading.value:g}", SOURCE)
     if name == "misses" and reading.value > 1.0:

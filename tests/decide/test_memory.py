@@ -6,6 +6,7 @@ import itertools
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -454,5 +455,5 @@ def test_the_servers_own_peak_counts_where_it_is_known() -> None:
     clock = Clock(spec(shrink="WhenSafe"), pod("a", memory=4 * GI))
     for _ in range(60):
         seen = using(*clock.pods, working_set=1.0 * GI)
-        seen = {uid: replace(one, peak_memory=Measured(3.9 * GI)) for uid, one in seen.items()}
+        seen = {uid: msgspec.structs.replace(one, peak_memory=Measured(3.9 * GI)) for uid, one in seen.items()}
         assert memory_of(clock.tick(signals(pods=seen))) == []
