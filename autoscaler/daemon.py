@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import logging
 import math
 import os
@@ -15,6 +14,7 @@ from dataclasses import replace
 
 import msgspec
 
+from autoscaler import collector
 from autoscaler.act.api import ApiSink
 from autoscaler.act.apply import Applier
 from autoscaler.act.ports import Sink
@@ -181,8 +181,7 @@ class Daemon:
         await self._learn_names()
         self.loop.applier.follower.take_over()  # another leader may have acted meanwhile
         await self._remember(takeover=True)
-        gc.collect()
-        gc.freeze()  # what was just read stays: the collector need not walk through it at every turn
+        collector.seldom()
         due = _next(self.parts.clock.now(), self.settings.interval)
         while not stop.is_set():
             await _first_of(stop, asyncio.sleep(max(0.0, due - self.parts.clock.now())))

@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import cProfile
-import gc
 import multiprocessing
 import resource
 import socket
@@ -26,6 +25,7 @@ from pathlib import Path
 
 from aiohttp import web
 
+from autoscaler import collector
 from autoscaler.act.apply import Applier
 from autoscaler.kube.client import KubeClient
 from autoscaler.kube.connect import find_access
@@ -111,8 +111,7 @@ async def measure(count: int, pods: int, ticks: int, url: str, profile: Path | N
         clock = Clock()
         source = Timed(Fallback([PrometheusSource(prometheus, clock=time.monotonic)], read_lasts_s=60.0))
         loop = ControlLoop(observer, source, Applier(Accepting(), clock=clock.now), clock, policies(count, pods))
-        gc.collect()
-        gc.freeze()
+        collector.seldom()
         print(f"{count} workloads, {count * pods} pods; before the first tick {resident():.0f} MiB", flush=True)
         whole, deciding, took = [], [], []
         watched = cProfile.Profile() if profile else None
