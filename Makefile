@@ -13,7 +13,7 @@ LOCK := $(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 -
 	--no-emit-index-url --no-header --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help setup bench-decisions bench-calibration bench-tick bench-watch bench-queries demo test lint types format crds lock clean
+.PHONY: help setup bench-decisions bench-calibration bench-tick bench-watch bench-queries bench-prometheus demo test lint types format crds lock clean
 
 help: ## Say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' Makefile
@@ -66,6 +66,9 @@ bench-watch: setup ## Measure what seeing a large cluster costs
 
 bench-queries: setup ## Count the queries a tick on a real Prometheus, at 10, 100 and 1,000 workloads
 	@$(BIN)/python benches/queries.py
+
+bench-prometheus: setup ## Measure what a tick costs at 10,000 pods through a real Prometheus
+	@$(BIN)/python benches/prometheus_tick.py $(ARGS)
 
 lock: setup ## Resolve the dependencies anew into the lock files (asks the package index)
 	@command -v $(BIN)/uv >/dev/null || $(PIP) install uv
