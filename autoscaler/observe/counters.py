@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
@@ -151,6 +151,15 @@ def _growth(kept: _Kept, sample: PodSample) -> Growth | Absent:
             return Absent(Cause.COUNTER_RESET, f"bucket {bound:g}s fell from {earlier:.6g} to {count:.6g}")
         buckets[bound] = count - earlier
     return Growth(sample.at, window, counters, buckets)
+
+
+def summed(values: Iterable[float]) -> float:
+    """Their sum, exact where it can be; infinite or NaN (never an exception) where a page's numbers make it so."""
+    several = list(values)
+    try:
+        return math.fsum(several)
+    except (OverflowError, ValueError):
+        return sum(several)
 
 
 def checked(value: float, what: str) -> Value:

@@ -9,11 +9,11 @@ Formats: prometheus.io/docs/instrumenting/exposition_formats and the OpenMetrics
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from autoscaler.observe.counters import summed
 from autoscaler.observe.names import Matcher
 
 MAX_PAGE_BYTES = 16 * 2**20
@@ -213,4 +213,4 @@ def read_page(page: str | bytes, wanted: Iterable[str], *, openmetrics: bool = F
 
 def total(page: Page, name: str, matchers: Iterable[Matcher] = ()) -> float:
     """Sum of the series that match (0.0 for a family that is there without such a series)."""
-    return math.fsum(series.value for series in page.matching(name, matchers))
+    return summed(series.value for series in page.matching(name, matchers))

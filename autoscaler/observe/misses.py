@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from autoscaler.model.signal import NOT_CONFIGURED, Absent, Cause, Measured, Reading
 from autoscaler.observe import latency
 from autoscaler.observe.answers import Asked, PodAnswer, coverage_of, grown, lasts, named, why_absent
-from autoscaler.observe.counters import Growth, Role
+from autoscaler.observe.counters import Growth, Role, checked
 from autoscaler.observe.names import Covers
 
 FAILURES_UNKNOWN = 0.5
@@ -126,10 +127,19 @@ def shown_percentile(asked: Asked, answers: Mapping[str, PodAnswer]) -> Reading:
             if (sample := answers[uid].sample) is not None
             and (value := sample.quantiles.get(asked.objective.within)) is not None
         ]
-        shown: float | Absent = max(told) if told else Absent(Cause.NO_BUCKET, "no quantile at the objective")
+        known_of = [value for value in told if not math.isnan(value)]
+        shown: float | Absent
+        if known_of:
+            shown = max(known_of)
+        elif told:
+            shown = Absent(Cause.NO_TRAFFIC, "the summary's window is empty")
+        else:
+            shown = Absent(Cause.NO_BUCKET, "no quantile at the objective")
         note = "the slowest pod's"
     else:
         shown, note = latency.percentile([growth.buckets for growth in known.values()], asked.objective.within)
+    if not isinstance(shown, Absent):
+        shown = checked(shown, "the percentile")
     if isinstance(shown, Absent):
         return named(shown, asked)
     return Measured(
@@ -165,8 +175,11 @@ def mean_latency(asked: Asked, answers: Mapping[str, PodAnswer]) -> Reading:
         return why_absent(asked, absent)
     if finished <= 0:
         return Absent(Cause.NO_TRAFFIC, "no request finished", asked.source)
+    mean = checked(spent / finished, "the mean latency")
+    if isinstance(mean, Absent):
+        return named(mean, asked)
     return Measured(
-        spent / finished,
+        mean,
         age_s=max(answers[uid].age_s for uid in known),
         window_s=max(growth.window_s for growth in known.values()),
         coverage=coverage_of(asked, known),

@@ -6,7 +6,7 @@ import math
 from collections.abc import Hashable, Sequence
 
 from autoscaler.model.signal import Absent, Cause
-from autoscaler.observe.counters import PodSample, Role, Value, checked
+from autoscaler.observe.counters import PodSample, Role, Value, checked, summed
 from autoscaler.observe.exposition import Page
 from autoscaler.observe.names import Histogram, Selector, SignalNames, Summary
 
@@ -85,13 +85,13 @@ def _sum(page: Page, selectors: Sequence[Selector]) -> Value:
             return Absent(Cause.CONTRADICTORY, f"{selector.metric} has a series twice, with different values")
         if page.has(selector.metric):
             series = page.matching(selector.metric, selector.labels)
-            value = checked(math.fsum(one.value for one in series) * selector.scale, str(selector))
+            value = checked(summed(one.value for one in series) * selector.scale, str(selector))
             if isinstance(value, Absent):
                 return value
             found.append(value)
     if not found:
         return Absent(Cause.NO_SUCH_METRIC, " + ".join(map(str, selectors)))
-    return math.fsum(found)
+    return checked(summed(found), " + ".join(map(str, selectors)))
 
 
 def _read_histogram(page: Page, histogram: Histogram, sample: PodSample) -> None:

@@ -6,6 +6,7 @@ and nothing absent counts as zero.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 
 import msgspec
@@ -78,9 +79,11 @@ def _rates(asked: Asked, answers: Mapping[str, PodAnswer], role: Role) -> dict[s
             rates[uid] = named(growth, asked)
         elif isinstance(value := growth.counters.get(role, NOT_CONFIGURED), Absent):
             rates[uid] = named(value, asked)
+        elif (rate := value / growth.window_s) == math.inf:
+            rates[uid] = Absent(Cause.INFINITE, str(role), asked.source)
         else:
             rates[uid] = Measured(
-                value / growth.window_s, answer.age_s, growth.window_s,
+                rate, answer.age_s, growth.window_s,
                 weight=value, source=source, lasts_s=told.lasts_s,
             )  # fmt: skip
     return rates
@@ -141,8 +144,11 @@ def _over(asked: Asked, per_pod: Mapping[str, Reading], fold: Callable[[list[flo
     if not measured:
         return why_absent(asked, per_pod.values())
     values = list(measured.values())
+    folded = float(fold([reading.value for reading in values]))
+    if folded == math.inf:
+        return Absent(Cause.INFINITE, str(roles[0]), asked.source)
     return Measured(
-        float(fold([reading.value for reading in values])),
+        folded,
         age_s=max(reading.age_s for reading in values),
         window_s=max(reading.window_s for reading in values),
         coverage=coverage_of(asked, measured),

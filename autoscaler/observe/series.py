@@ -15,7 +15,7 @@ from ipaddress import ip_address
 
 from autoscaler.model.signal import Absent, Cause
 from autoscaler.model.workload import Pod
-from autoscaler.observe.counters import PodSample, Role, Value, checked
+from autoscaler.observe.counters import PodSample, Role, Value, checked, summed
 from autoscaler.observe.names import Selector, SignalNames
 from autoscaler.observe.queries import KUBELET_METRICS, MARK, TARGET, Scope
 from autoscaler.observe.rows import Gathering
@@ -190,7 +190,7 @@ def _number(target: Target, kind: str, selectors: Sequence[Selector], was_there:
                 return checked(value, str(selector))
             found.append(value)
     if found:
-        return found[0] if len(found) == 1 else math.fsum(found)
+        return found[0] if len(found) == 1 else checked(summed(found), " + ".join(map(str, selectors)))
     if not was_there and all(selector.optional for selector in selectors):
         return None
     return Absent(Cause.NO_SUCH_METRIC, " + ".join(map(str, selectors)))

@@ -1,4 +1,4 @@
-"""Every preset on a real Prometheus that scrapes its server's page: the right kinds, and no cause where there is data."""
+"""Every preset on a real Prometheus that scrapes its server's page: the right kinds, no cause where there is data."""
 
 from __future__ import annotations
 
