@@ -67,9 +67,10 @@ def allocate(cases: Sequence[Case], ledger: Ledger) -> dict[WorkloadRef, Grant]:
         assert case.want is not None
         sizes = granted[case.ref]
         short = max(0.0, case.want.cpu - sum(sizes.values())) if case.want.cpu > case.usable else 0.0
+        births, too_few = rooms.births(case) if short > 0.0 else (None, None)
         grants[case.ref] = Grant(
             ref=case.ref, cpu=sizes, memory=case.want.memory, short=short, why=tuple(reasons.get(case.ref, ())),
-            room=rooms.left, starting=born.get(case.ref, {}),
+            room=rooms.left, births=births, births_why=too_few, starting=born.get(case.ref, {}),
         )  # fmt: skip
     return grants
 

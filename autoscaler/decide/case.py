@@ -10,6 +10,7 @@ from autoscaler.decide.history import History
 from autoscaler.decide.standing import Standing
 from autoscaler.model.plan import Want
 from autoscaler.model.policy import Policy
+from autoscaler.model.reason import Reason
 from autoscaler.model.workload import WorkloadRef, WorkloadView
 
 
@@ -35,6 +36,8 @@ class Case:
     """Most that a pod gets of a crowded room, by uid."""
     refused: dict[str, tuple[int, int]] = field(default_factory=dict)
     """By uid, for pods that were refused for want of room: (the most to ask for, unless there is more room than)."""
+    kept: Mapping[str, Reason] = field(default_factory=dict)
+    """Why a pod is left as somebody else has sized it, by uid."""
     zones: Mapping[str, str] = field(default_factory=dict)
     """The zone of each node."""
     frozen: bool = False

@@ -7,7 +7,7 @@ from autoscaler.decide.sizes import request_share, resized, unchanged
 from autoscaler.decide.standing import Member
 from autoscaler.model.plan import Revert
 from autoscaler.model.reason import Code, Reason, because
-from autoscaler.model.workload import Attempt, Container, ResizeState, Resources
+from autoscaler.model.workload import Attempt, Container, ResizeRestart, ResizeState, Resources
 
 UNGRANTED = frozenset({ResizeState.DEFERRED, ResizeState.INFEASIBLE, ResizeState.TIMED_OUT})
 
@@ -15,11 +15,21 @@ UNGRANTED = frozenset({ResizeState.DEFERRED, ResizeState.INFEASIBLE, ResizeState
 def to(case: Case, member: Member, size: int, reverting: Revert | None = None) -> Resources | Reason:
     """The CPU keys that change for ``size`` millicores. ``reverting``: the way back that this change makes needless."""
     attempt, controls = member.pod.attempt, case.policy.spec.vertical.cpu.controls
+    if member.pod.uid in case.kept and size != member.size:
+        return case.kept[member.pod.uid]
+    if size != member.size and _outage(case, member):
+        return because(Code.HELD, why=f"{member.pod.name} is the only pod, and a resize restarts it: only on a miss")
     if size < member.size and reverting is None and attempt is not None and attempt.open:
         return because(Code.IN_FLIGHT, pods=1, state=str(attempt.state))
     share = request_share(member.container.actual or member.container.desired, controls) if reverting else None
     after = resized(member.pod, member.container.desired, size, controls, share)
     return because(Code.UNSUPPORTED, why=after) if isinstance(after, str) else after
+
+
+def _outage(case: Case, member: Member) -> bool:
+    """Whether a resize would leave nobody to serve, for no need: the container restarts, and there is no other pod."""
+    restarts = member.container.cpu_restart is ResizeRestart.RESTART_CONTAINER and member.container.running
+    return restarts and case.stand.count < 2 and not (case.demand.breach or case.demand.stalled)
 
 
 def possible(case: Case, member: Member, size: int) -> Reason | None:

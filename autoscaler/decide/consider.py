@@ -50,6 +50,7 @@ def consider(
     if sizes is not known.sizes:
         case.past = known = msgspec.structs.replace(known, sizes=sizes)
     case.zones = zones
+    case.kept = guards.kept(standing, policy, now)
     case.demand = demand(view.signals, policy, known, standing, now)
     case.low, case.high = bounds(case, seen, largest)
     case.top = case.high

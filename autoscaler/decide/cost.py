@@ -57,16 +57,18 @@ def learn(
         return msgspec.structs.replace(past, counted=counted)
     span = sampled_at - past.sampled_at if past.sampled_at >= 0.0 else (cpu.window_s or 15.0)
     done = _until(counted, sampled_at) - _until(counted, sampled_at - span)
+    guess = False
     if counted[0][0] > sampled_at - 0.98 * span:
         # The count began after the sample did, which would make few requests carry all the CPU.
-        if past.work > 0.0:
+        if past.done > 0.0:
             return msgspec.structs.replace(past, counted=counted, sampled_at=sampled_at, template=template)
-        done = signals.requests.value * span if isinstance(signals.requests, Measured) else 0.0
+        # A sample of before the first look, and the rate of now: a guess until there is a whole one.
+        guess, done = True, signals.requests.value * span if isinstance(signals.requests, Measured) else 0.0
     if past.work <= 0.0 and not signals.failures_apart:
         done *= 1.0 - _failing(signals)  # a first guess had better not be of requests that were turned away
     throttled = signals.throttled.value if isinstance(signals.throttled, Measured) else 0.0
-    known = past.work > 0.0
-    frozen = known and (throttled > THROTTLED or not settled or _failing(signals) > FAILING)
+    known, whole = past.work > 0.0, past.done > 0.0
+    frozen = (whole and throttled > THROTTLED) or (known and (not settled or _failing(signals) > FAILING))
     if frozen or done < FEWEST or cpu.value <= 0.0 or span > 120.0:
         if not frozen and done < FEWEST and span <= 120.0 and past.sampled_at >= 0.0:
             return msgspec.structs.replace(past, counted=counted)  # too few to tell: the next sample covers them too
@@ -76,9 +78,11 @@ def learn(
     lasted = signals.mean_latency.value if isinstance(signals.mean_latency, Measured) else None
     pace = spin.learn(past.pace, done / span, cpu.value * span / done, lasted if throttled < CALM else None)
     work, own = spin.cost(pace, total / sum_done)
+    if guess:
+        total = sum_done = 0.0
     speeds = past.speeds
     if lasted is not None and throttled < CALM and size > 0.0 and pods:
-        speeds = serial.learn(speeds, total / sum_done, lasted, size, cpu.value / (pods * size))
+        speeds = serial.learn(speeds, work, lasted, size, cpu.value / (pods * size))
     lasts = pace.swift if pace.swift > 0.0 else lasted
     if lasts is not None and lasts > 0.0 and (not serial.curve(speeds) or spin.spins(pace)):
         own = min(own, lasts)  # spinning after its work: none needs longer than it takes

@@ -60,6 +60,8 @@ class Demand:
     in_flight: float | None = None
     breach: bool = False
     evidence: bool | None = None
+    outdated: bool = False
+    """The newest CPU sample began before requests were late: that it shows free CPU proves nothing."""
     stalled: bool = False
     backlog: float = 0.0
     """CPU-seconds that wait beyond what is usual."""
@@ -111,6 +113,7 @@ def demand(signals: Signals, policy: Policy, past: History, stand: Standing, now
     if latency is not None:
         out.target, out.allowed = latency.target, 1.0 - latency.within
         _missed(out, signals, past, max_age)
+        out.outdated = _outdated(signals, past, now)
         out.speeds = () if spin.spins(past.cost.pace) else serial.curve(past.cost.speeds)
         most = spec.vertical.cpu.max
         out.fastest = _unreachable(past.cost, out, most / 1000.0 if most is not None else 1e9)
@@ -130,6 +133,11 @@ def demand(signals: Signals, policy: Policy, past: History, stand: Standing, now
         # Whatever they wait for, that none was answered is no proof that less would do.
         out.blocks.append(because(Code.NO_SIGNAL, signal="misses", why=signals.misses.told))
     return out
+
+
+def _outdated(signals: Signals, past: History, now: float) -> bool:
+    since, cpu = past.elastic.waiting_since, signals.cpu
+    return isinstance(cpu, Measured) and (since < 0.0 or now - cpu.age_s - cpu.window_s < since)
 
 
 def _unreachable(cost: Cost, out: Demand, most: float) -> float:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from autoscaler.decide.history import History
+from autoscaler.decide.replicas import OURS
+from autoscaler.decide.standing import Standing
 from autoscaler.model.policy import Mode, Policy
 from autoscaler.model.reason import Code, Reason, because
 from autoscaler.model.workload import WorkloadView
@@ -30,6 +32,19 @@ def cannot_decide(view: WorkloadView, policy: Policy, paused: bool) -> Reason | 
     if view.scale is not None and view.scale.rollout:
         return because(Code.ROLLOUT)
     return None
+
+
+def kept(stand: Standing, policy: Policy, now: float) -> dict[str, Reason]:
+    """Pods that somebody else has resized lately: their CPU is left alone for a while, by uid."""
+    found = {}
+    for member in (*stand.serving, *stand.starting):
+        pod = member.pod
+        if pod.resized_by in ("", OURS) or pod.resized_at is None:
+            continue
+        left = pod.resized_at + policy.spec.vertical.keep_manual_seconds - now
+        if left > 0.0:
+            found[pod.uid] = because(Code.BY_HAND, pod=pod.name, have=member.size, who=pod.resized_by, left=left)
+    return found
 
 
 def barred(past: History, now: float) -> Reason | None:

@@ -120,8 +120,12 @@ def _more(case: Case, grant: Grant, least: int, most: int, now: float) -> tuple[
     total = stand.count + len(stand.draining) + max(coming, more) + replaced
     if case.past.replicas.victim and stand.draining:
         total -= 1  # the chosen pod is kept: it is the first of those that are asked for
+    why = None
+    there = stand.count + len(stand.draining) + len(stand.starting)
+    if grant.births is not None and total > max(seen.desired, there + grant.births):
+        total, why = there + grant.births, grant.births_why
     wished = max(wished, total)
-    return max(seen.desired, min(most, wished)), None
+    return max(seen.desired, min(most, wished)), why
 
 
 def _out(
@@ -201,5 +205,8 @@ def _stabilizing(case: Case, now: float) -> Reason:
 
 
 def _missing(case: Case, now: float) -> list[Reason]:
-    stuck = replicas.missing(case.past.replicas, case.stand.starting, now)
-    return [replicas.not_coming(stuck)] if stuck else []
+    past, stand, seen = case.past.replicas, case.stand, case.view.scale
+    there = stand.count + len(stand.starting) + len(stand.draining)
+    lacking = replicas.uncreated(past, seen, there, now) if seen is not None else None
+    stuck = replicas.missing(past, stand.starting, now)
+    return [*([replicas.not_coming(stuck)] if stuck else []), *([lacking] if lacking is not None else [])]

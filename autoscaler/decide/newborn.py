@@ -28,7 +28,7 @@ def allot(case: Case, rooms: Rooms, ledger: Ledger) -> tuple[dict[str, int], lis
         return sizes, why
     step = case.policy.spec.vertical.cpu.step
     for member in case.stand.starting:
-        if not _may_be_sized(member):
+        if not _may_be_sized(member) or member.pod.uid in case.kept:
             continue
         learned = learned_of(case, member)
         if not member.pod.node:

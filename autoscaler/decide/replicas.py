@@ -11,7 +11,7 @@ from autoscaler.decide import behavior
 from autoscaler.decide.history import UNKNOWN, Replicas
 from autoscaler.decide.standing import Member, Standing
 from autoscaler.model.reason import Code, Reason, because
-from autoscaler.model.workload import Pod, ScaleView, WorkloadView
+from autoscaler.model.workload import Pod, ResizeRestart, ScaleView, WorkloadView
 
 OURS = "inference-autoscaler"
 """The field manager under which this program writes."""
@@ -26,6 +26,8 @@ RECENT = 0.5
 UNUSUAL = 3.0
 UNSEEN = 60.0
 """Seconds after which a number of replicas that we asked for and that never showed is no longer expected."""
+UNCREATED = 30.0
+"""Seconds after which a replica that was asked for has a pod, if it ever gets one."""
 STILL = 0.8
 SETTLING = 120.0
 """Seconds after the usual start-up in which a shrink is the settling of sizes."""
@@ -111,7 +113,16 @@ def expected(past: Replicas) -> float:
 def missing(past: Replicas, starting: Sequence[Member], now: float) -> list[Member]:
     """Those that have had twice the usual time and don't serve yet."""
     patience = expected(past)
-    return [member for member in starting if now - member.pod.created_at > patience]
+    return [member for member in starting if now - _began(member) > patience]
+
+
+def _began(member: Member) -> float:
+    """When the pod began to start: its creation, or our resize that restarts its container."""
+    pod, container = member.pod, member.container
+    restarts = ResizeRestart.RESTART_CONTAINER in (container.cpu_restart, container.memory_restart)
+    if restarts and pod.resized_by == OURS and pod.resized_at is not None:
+        return max(pod.created_at, pod.resized_at)
+    return pod.created_at
 
 
 def bridging(past: Replicas, stand: Standing, now: float) -> Reason | None:
@@ -124,6 +135,15 @@ def came(past: Replicas, need: float, now: float) -> bool:
     """Whether replicas have come lately for a load that is still there (``need`` in millicores): sizes settle."""
     lately = bool(past.changes) and past.changes[-1][1] > 0 and now - past.changes[-1][0] < past.start_up + SETTLING
     return lately and need > STILL * past.short_need
+
+
+def uncreated(past: Replicas, scale: ScaleView, there: int, now: float) -> Reason | None:
+    """Replicas that were asked for, and that nobody has even created a pod for."""
+    lacking = scale.desired - there
+    if lacking <= 0 or not past.changes or past.changes[-1][1] <= 0 or now - past.changes[-1][0] <= UNCREATED:
+        return None
+    why = "no pod was created for them: a quota or a webhook may refuse it, see the events of the owner (ReplicaSet)"
+    return because(Code.NOT_COMING, pods=lacking, why=why)
 
 
 def not_coming(members: Sequence[Member]) -> Reason:

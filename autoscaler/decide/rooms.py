@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from autoscaler.decide.case import Case
 from autoscaler.decide.sizes import request_share
-from autoscaler.decide.standing import Member
+from autoscaler.decide.standing import Member, size_of
 from autoscaler.model.plan import Ledger
 from autoscaler.model.policy import Controls
 from autoscaler.model.reason import Code, Reason, because
@@ -18,6 +18,22 @@ PLENTY = 1 << 50
 def _uncounted(member: Member) -> bool:
     """An infeasible desired size counts nowhere."""
     return member.pod.resize_pending == "Infeasible" or member.pod.resize_dialect == "Infeasible"
+
+
+def _born(case: Case) -> dict[str, int]:
+    """What a new pod asks of quotas by their keys, and of a budget (``size``): the template's container, and the others
+    as they are. Empty where that is not known."""
+    template, members = case.view.template, (*case.stand.serving, *case.stand.starting)
+    if template is None or not members:
+        return {}
+    sized = members[0].container.name
+    sizes = [template if one.name == sized else one.desired for one in members[0].pod.containers]
+    requests, limits = sum(one.cpu_request or 0 for one in sizes), sum(one.cpu_limit or 0 for one in sizes)
+    memory, most = sum(one.memory_request or 0 for one in sizes), sum(one.memory_limit or 0 for one in sizes)
+    return {
+        "requests.cpu": requests, "cpu": requests, "limits.cpu": limits, "requests.memory": memory, "memory": memory,
+        "limits.memory": most, "size": size_of(template, case.policy.spec.vertical.cpu.controls) or 0,
+    }  # fmt: skip
 
 
 class Rooms:
@@ -113,6 +129,35 @@ class Rooms:
                 self._budget_left[budget] -= allowed
             self._fleet_left -= allowed
         return allowed, reason
+
+    def births(self, case: Case) -> tuple[int | None, Reason | None]:
+        """How many new pods quotas and the budget have room for, and which of them has least; None: not limited."""
+        asked = _born(case)
+        fewest: int | None = None
+        why: Reason | None = None
+        for place, (namespace, name, key, _) in enumerate(self._quotas):
+            each = asked.get(key, 0)
+            if namespace == case.ref.namespace and each > 0:
+                room = max(0, self._quota_left[place])
+                if fewest is None or room // each < fewest:
+                    fewest = room // each
+                    why = because(Code.QUOTA, wanted=f"{each}m for a new pod", free=f"{room}m", quota=f"{name} ({key})")
+        for quota in self._ledger.quotas:
+            for key, hard in sorted(quota.hard.items()):
+                each = asked.get(key, 0)
+                if quota.namespace == case.ref.namespace and key.endswith("memory") and each > 0:
+                    room = max(0, hard - quota.used.get(key, 0))
+                    if fewest is None or room // each < fewest:
+                        fewest = room // each
+                        said = f"{each >> 20}Mi for a new pod", f"{room >> 20}Mi", f"{quota.name} ({key})"
+                        why = because(Code.QUOTA, wanted=said[0], free=said[1], quota=said[2])
+        budget, size = self._budget_of.get(case.ref), asked.get("size", 0)
+        if budget is not None and size > 0:
+            room = max(0, self._budget_left[budget])
+            if fewest is None or room // size < fewest:
+                fewest = room // size
+                why = because(Code.BUDGET, wanted=size, granted=room, budget=str(self._budgets[budget]))
+        return fewest, why
 
     def around(self, case: Case, member: Member) -> int:
         """Millicores of requests the pod could have on its node now: what is free, and its own."""

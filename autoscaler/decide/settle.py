@@ -92,6 +92,8 @@ def _why(case: Case, member: Member, size: int) -> Reason:
     assert case.want is not None
     reason, demand = case.want.reason, case.demand
     if size > member.size and reason.code in HOLDING:
+        if size <= case.low:
+            return because(Code.UNDER_MIN, have=member.size, minimum=case.low)
         return because(Code.NEW_POD, have=member.size, wanted=size)
     if size > member.size or case.want.may_shrink:
         return reason

@@ -19,6 +19,8 @@ WORTHWHILE = 0.25
 """A shrink by this part of the size needs only the policy's window."""
 KEEP = 0.93
 """Growing waits until less than this share of the head-room is left: a resize has a cost."""
+TOLD = 0.01
+"""A wish nearer to the size than this part of it is the size."""
 BREACH_STEP = 1.2
 """A breach with CPU evidence asks at least for this times the present size."""
 STALL_STEP = 1.5
@@ -59,6 +61,9 @@ def want(case: Case, now: float, brakes_open: bool = False) -> Want:
     undone = _undo(case, now)
     if undone is not None:
         return _sized(case, max(need, undone), because(Code.UNDO_SHRINK, misses=demand.misses), holds, now)
+    if demand.drain > 0.0 and need > have:
+        waiting, burning = demand.in_flight or 0.0, (demand.rho or 0.0) * 1000.0
+        holds.append(because(Code.BACKLOG, waiting=waiting, drain=demand.drain * 1000.0, demand=burning))
     if demand.stalled:
         if demand.evidence or any(member.pod.probes_failing for member in stand.serving):
             return _sized(
@@ -69,7 +74,7 @@ def want(case: Case, now: float, brakes_open: bool = False) -> Want:
         # What the load needs it gets, and what was bought in vain goes; what no size can give is said and not chased.
         holds.append(because(Code.UNREACHABLE, fastest=demand.fastest, target=demand.target))
     elif demand.breach:
-        if demand.evidence is False and burned <= have and case.ceiling is None:
+        if demand.evidence is False and not demand.outdated and burned <= have and case.ceiling is None:
             holds.append(_not_cpu_bound(case))
             if need > have:
                 return _as_is(case, holds[-1], holds)
@@ -82,7 +87,8 @@ def want(case: Case, now: float, brakes_open: bool = False) -> Want:
     if grow_to > have:
         if have - burned < KEEP * (need - burned):
             return _sized(case, grow_to, demand.reason or _rose(case), holds, now)
-        holds.append(because(Code.TOLERANCE, wanted=need, have=have))
+        if need - have >= TOLD * have:
+            holds.append(because(Code.TOLERANCE, wanted=need, have=have))
         return _as_is(case, _steady(case), holds)
     # From here on only a shrink is left.
     bar = guards.least(case.past, now) * count
@@ -103,7 +109,7 @@ def want(case: Case, now: float, brakes_open: bool = False) -> Want:
         return _as_is(case, _steady(case), holds)
     if have - top < minimum_change:
         window = spec.vertical.behavior.shrink.stabilization_window_seconds
-        left = max(0.0, case.past.sizes.wishes[0][0] + window - now)
+        left = max(1.0, case.past.sizes.wishes[0][0] + window - now)
         holds.append(because(Code.STABILIZING, wanted=low_enough, have=have, left=left))
         return _as_is(case, _steady(case), holds, lend=low_enough)
     reason = because(Code.SHRINK, demand=burned, wanted=top, have=have)
@@ -186,7 +192,7 @@ def _sized(case: Case, total: float, reason: Reason, holds: list[Reason], now: f
             used = (case.demand.used or 0.0) * 1000.0
             holds.append(because(Code.INELASTIC, used=used, have=case.stand.have, ceiling=case.ceiling))
         else:
-            holds.append(because(Code.AT_MAX, wanted=total, maximum=case.high * count))
+            holds.append(because(Code.AT_MAX, wanted=total, maximum=case.high * count, pods=count))
     pods: dict[str, int] = {}
     most = case.high if case.ceiling is not None else case.top  # that a peer can have no more takes nothing from a pod
     for member in case.stand.serving:
@@ -261,7 +267,7 @@ def _rose(case: Case) -> Reason:
 def _steady(case: Case) -> Reason:
     """Nothing to do; what can be said of the objective, and that it can't be said, are different words."""
     demand, have = case.demand, case.stand.have
-    burned = (demand.rho or 0.0) * 1000.0
+    burned = demand.rho * 1000.0 if demand.rho is not None else "unknown size"
     if case.policy.spec.objective.latency is None:
         return because(Code.ON_TARGET, have=have, demand=burned)
     if demand.misses is None:

@@ -49,6 +49,9 @@ class Grant:
     why: tuple[Reason, ...] = ()
     room: Mapping[str, int] = field(default_factory=dict)
     """Millicores still free on each node after all grants: what consolidation may count on."""
+    births: int | None = None
+    """New pods of the template's size that quotas and the budget have room for; None: not limited, or not known."""
+    births_why: Reason | None = None
     starting: Mapping[str, int] = field(default_factory=dict)
     """Sizes in millicores of pods that don't serve yet, by uid: not counted in what covers the load."""
 

@@ -19,6 +19,7 @@ class Code(enum.StrEnum):
     BREACH = "ObjectiveMissed"
     DEMAND = "DemandRose"
     STALL = "Stalled"
+    BACKLOG = "BacklogWaits"
     OOM = "OutOfMemory"
     MEMORY_GROW = "MemoryNearLimit"
     MEMORY_SHRINK = "MemoryUnused"
@@ -28,6 +29,7 @@ class Code(enum.StrEnum):
     SETTLE = "Settle"
     LENDS = "OthersNeedMore"
     OVER_MAX = "AboveMaximum"
+    UNDER_MIN = "BelowMinimum"
     NEW_POD = "NewPodLearnedSize"
     FITS = "SizedToBePlaced"
     SCALE_OUT = "SizeNotEnough"
@@ -77,6 +79,7 @@ class Code(enum.StrEnum):
     LEARNING = "Learning"
     BARRED = "ShrinkBarred"
     UNSUPPORTED = "ResizeUnsupported"
+    BY_HAND = "SizeSetByOther"
     SCALED_TO_ZERO = "ScaledToZero"
     DRAINING = "Draining"
     NO_EFFECT = "NoEffectYet"
@@ -89,6 +92,8 @@ class Code(enum.StrEnum):
 TEXTS: Mapping[Code, str] = {
     Code.BREACH: "{misses:share} of requests missed {target:seconds} (allowed {allowed:share})",
     Code.DEMAND: "demand {demand:cores} with head-room needs {wanted:cores}, has {have:cores}",
+    Code.BACKLOG: "{waiting:number} requests in flight: {drain:cores} to work them off in time, "
+    "beside {demand:cores} for what arrives",
     Code.STALL: "{in_flight:number} requests in flight and none completed",
     Code.OOM: "{pod} was OOMKilled at {limit:memory}",
     Code.MEMORY_GROW: "working set peaked at {used:memory} of {limit:memory}, head-room {headroom:share}",
@@ -99,6 +104,7 @@ TEXTS: Mapping[Code, str] = {
     Code.SHRINK: "demand {demand:cores} needs {wanted:cores}, has {have:cores}",
     Code.LENDS: "{part:cores} of {have:cores} is its part of what there is for all ({wanted:cores} wanted)",
     Code.OVER_MAX: "{have:cores} is more than the maximum {maximum:cores}",
+    Code.UNDER_MIN: "{have:cores} is less than the minimum {minimum:cores}",
     Code.SETTLE: "sizes settle after the replicas came: {wanted:cores} each",
     Code.NEW_POD: "new pod was born at {have:cores}, learned size is {wanted:cores}",
     Code.FITS: "no node has room for {pod} at {have:cores}, at {wanted:cores} it can be placed",
@@ -125,7 +131,7 @@ TEXTS: Mapping[Code, str] = {
     Code.INELASTIC: "pods use {used:cores} of {have:cores} while requests wait: "
     "each can't use more than {ceiling:cores}",
     Code.UNREACHABLE: "one request alone takes {fastest:seconds}, target {target:seconds}: no size can meet it",
-    Code.AT_MAX: "{wanted:cores} wanted, maximum is {maximum:cores}",
+    Code.AT_MAX: "{wanted:cores} wanted in all, {maximum:cores} is all that {pods:number} pods may have",
     Code.AT_MIN: "already at the minimum {minimum:cores}",
     Code.NODE_FULL: "{wanted:cores} wanted, {free:cores} free on {node}",
     Code.QUOTA: "{wanted} wanted, {free} left in quota {quota}",
@@ -151,6 +157,7 @@ TEXTS: Mapping[Code, str] = {
     Code.LEARNING: "learning for {left:seconds} more before anything shrinks",
     Code.BARRED: "a shrink was undone, none for {left:seconds} more",
     Code.UNSUPPORTED: "{why}",
+    Code.BY_HAND: "{pod} keeps {have:cores} as {who} set it, for {left:seconds} more",
     Code.SCALED_TO_ZERO: "replicas is 0: off",
     Code.DRAINING: "{pod} drains for {left:seconds} more",
     Code.NO_EFFECT: "{field} has no effect yet",

@@ -77,5 +77,8 @@ class Vertical(Spec):
     container: str | None = Field(None, description="Default: the only one, or the one the preset names.")
     cpu: CpuBounds = Field(default_factory=CpuBounds)
     memory: MemoryBounds = Field(default_factory=MemoryBounds)
+    keep_manual_seconds: int = Field(
+        600, ge=0, le=86400, description="So long a pod keeps the CPU that somebody else has resized it to."
+    )
     behavior: VerticalBehavior = Field(default_factory=VerticalBehavior)
     template: Literal["Keep", "Annotate"] = Field("Keep", description="Annotate writes the learned size for GitOps.")

@@ -38,10 +38,29 @@ def test_a_sample_from_before_the_first_look_is_not_laid_on_the_few_requests_sin
 
 
 def test_a_heavily_throttled_sample_does_not_move_what_is_known() -> None:
-    known = run([5.0, 10.0, 3.0])
+    known = run([5.0, 10.0, 3.0, 1.0, 6.0, 1.0])
     signals = Signals(requests=Measured(10.0, window_s=5.0), cpu=Measured(1.2, age_s=1.0, window_s=12.0),
                       throttled=Measured(0.9, age_s=1.0, window_s=12.0))  # fmt: skip
-    assert cost.learn(known, signals, 50.0, 1030.0, "a", True).work == known.work
+    assert cost.learn(known, signals, 50.0, 1040.0, "a", True).work == known.work
+
+
+@pytest.mark.parametrize("throttled", [0.0, 0.95])
+def test_a_first_guess_made_in_a_step_of_the_load_is_replaced_by_the_first_whole_sample(throttled: float) -> None:
+    """A takeover while the load rises: the newest CPU sample is of before, the rate is of now."""
+
+    def look(known: Cost, now: float, cpu: float, age: float) -> Cost:
+        signals = Signals(
+            requests=Measured(RATE, window_s=5.0), cpu=Measured(cpu, age_s=age, window_s=12.0),
+            throttled=Measured(throttled, age_s=age, window_s=12.0),
+        )  # fmt: skip
+        return cost.learn(known, signals, cost.completed(signals, 5.0), now, "a", True)
+
+    known = look(Cost(), 1000.0, 0.1 * RATE * WORK, 1.0)
+    assert known.work == pytest.approx(0.1 * WORK, rel=0.02), "better than nothing"
+    for now in (1005.0, 1010.0, 1015.0):
+        known = look(known, now, 0.1 * RATE * WORK, now - 999.0)
+    known = look(known, 1020.0, RATE * WORK, 1.0)
+    assert known.work == pytest.approx(WORK, rel=0.02)
 
 
 def test_cpu_of_half_the_pods_is_not_laid_on_all_requests() -> None:
