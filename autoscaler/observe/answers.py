@@ -82,6 +82,14 @@ SCRAPES_LAST = 2.0
 LONGEST_S = 120.0
 
 
+def lasting(max_age_s: float, fixed: bool, every_s: float) -> float:
+    """How old a sample may be where there is a new one every ``every_s`` seconds (0: not known).
+
+    ``fixed``: a person has said ``max_age_s``, and means it.
+    """
+    return max_age_s if fixed else max(max_age_s, min(LONGEST_S, SCRAPES_LAST * every_s))
+
+
 @dataclass(slots=True)
 class Settled:
     """One pod's answer against what was asked: its growth, if it is young enough, and how old it may be (seconds)."""
@@ -94,9 +102,8 @@ class Settled:
 def settled(asked: Asked, answer: PodAnswer) -> Settled:
     kept = answer.settled
     if kept is None or kept.asked is not asked:
-        limit = asked.max_age_s
-        if not asked.age_fixed and isinstance(answer.growth, Growth):
-            limit = max(limit, min(LONGEST_S, SCRAPES_LAST * answer.growth.every_s))
+        every_s = answer.growth.every_s if isinstance(answer.growth, Growth) else 0.0
+        limit = lasting(asked.max_age_s, asked.age_fixed, every_s)
         kept = answer.settled = Settled(asked, _grown(asked, answer, limit), limit)
     return kept
 

@@ -16,7 +16,7 @@ import msgspec
 from autoscaler.model import quantity
 from autoscaler.model.signal import Absent, Cause, Measured, PodSignals, Reading, Signals
 from autoscaler.model.workload import WorkloadRef
-from autoscaler.observe.answers import expected_pods
+from autoscaler.observe.answers import expected_pods, lasting
 from autoscaler.observe.counters import checked
 from autoscaler.observe.kubelet import Fetch, ForeignClock
 from autoscaler.observe.ports import Watched
@@ -108,11 +108,14 @@ class MetricsApiSource:
             window = _window(told.window)
             name = watched.container or (pod.containers[0].name if pod.containers else "")
             usage = next((one.usage for one in told.containers if one.name == name), None)
-            if usage is None or age > watched.policy.spec.signals.max_age:
+            signals = watched.policy.spec.signals
+            # there is a new mean about as often as it is taken over
+            lasts = lasting(signals.max_age, signals.max_age_set, window)
+            if usage is None or age > lasts:
                 continue
             found[pod.uid] = PodSignals(
-                cpu=self._reading(float(quantity.parse_quantity(usage.cpu)), age, window, "cpu"),
-                working_set=self._reading(float(quantity.parse_quantity(usage.memory)), age, 0.0, "memory"),
+                cpu=self._reading(float(quantity.parse_quantity(usage.cpu)), age, window, lasts, "cpu"),
+                working_set=self._reading(float(quantity.parse_quantity(usage.memory)), age, 0.0, lasts, "memory"),
             )
         return Signals(
             cpu=self._over([one.cpu for one in found.values()], expected, found, sum),
@@ -120,9 +123,11 @@ class MetricsApiSource:
             pods=found,
         )
 
-    def _reading(self, value: float, age: float, window: float, what: str) -> Reading:
+    def _reading(self, value: float, age: float, window: float, lasts: float, what: str) -> Reading:
         number = checked(value, what)
-        return number if isinstance(number, Absent) else Measured(number, age, window, source=self.name)
+        if isinstance(number, Absent):
+            return number
+        return Measured(number, age, window, source=self.name, lasts_s=lasts)
 
     def _over(
         self, readings: Sequence[Reading], expected: set[str], found: Mapping[str, object], fold: Callable[..., float]
@@ -138,6 +143,7 @@ class MetricsApiSource:
             window_s=max(reading.window_s for reading in measured),
             coverage=covered or 0.5 / len(expected),
             source=self.name,
+            lasts_s=max(reading.lasts_s for reading in measured),
         )
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import logging
 import re
 import threading
 import time
@@ -32,7 +33,10 @@ from prometheus_api_client.exceptions import PrometheusApiClientException
 from requests.adapters import HTTPAdapter
 from urllib3.util.retry import Retry
 
-from autoscaler.observe.rows import Pieces, Reading, Row, all_rows, bare_rows, pieces
+from autoscaler.observe.answer_body import AnswerBody, error_of
+from autoscaler.observe.rows import Reading, Row
+
+LOG = logging.getLogger(__name__)
 
 SLACK_S = 0.5
 
@@ -52,7 +56,8 @@ class PrometheusSettings:
     """How to reach it. ``query_s`` and ``connect_s`` in seconds; files are read again when they change.
 
     ``pod_label`` and ``namespace_label``: how the scrape configuration calls them. ``replica_labels``: labels that tell
-    apart the copies of a highly available pair which the query layer doesn't deduplicate.
+    apart the copies of a highly available pair which the query layer doesn't deduplicate. ``proxy``: URL of an
+    HTTP proxy; what the environment says about proxies is left alone.
     """
 
     url: str
@@ -62,6 +67,7 @@ class PrometheusSettings:
     ca_file: Path | None = None
     client_certificate: tuple[Path, Path] | None = None
     insecure_skip_verify: bool = False
+    proxy: str | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
     query_s: float = 4.0
     connect_s: float = 1.0
@@ -80,24 +86,6 @@ class Answer(Generic[T]):
     warnings: tuple[str, ...] = ()
 
 
-class _Result(msgspec.Struct):
-    resultType: str = ""
-    result: msgspec.Raw = msgspec.Raw(b"[]")
-
-
-class _Body(msgspec.Struct):
-    status: str
-    data: _Result = msgspec.field(default_factory=_Result)
-    error: str = ""
-    warnings: tuple[str, ...] = ()
-    isPartial: bool = False
-    """VictoriaMetrics' word for it."""
-
-
-_BODY = msgspec.json.Decoder(_Body)
-_SCALAR = msgspec.json.Decoder(tuple[float, str])
-
-
 class Prometheus:
     """One Prometheus; close it to end its threads."""
 
@@ -105,6 +93,10 @@ class Prometheus:
         if urlsplit(settings.url).scheme not in ("http", "https"):
             raise ValueError(f"prometheus url {settings.url!r}: needs http:// or https://")
         self.settings = settings
+        if settings.insecure_skip_verify:
+            # said once, and not at every query
+            urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
+            LOG.warning("the certificate of Prometheus is not checked", extra={"fields": {"url": settings.url}})
         self._threads = ThreadPoolExecutor(settings.threads, thread_name_prefix="prometheus")
         self._local = threading.local()
         self.queries = 0
@@ -194,6 +186,8 @@ class Prometheus:
             settings = self.settings
             session = requests.Session()
             session.trust_env = False  # no surprise from .netrc: its password would replace the token
+            if settings.proxy is not None:
+                session.proxies = {"http": settings.proxy, "https": settings.proxy}
             session.max_redirects = 0
             session.verify = not settings.insecure_skip_verify
             if settings.ca_file is not None and not settings.insecure_skip_verify:
@@ -278,50 +272,21 @@ class _Decoded(requests.Response):
         self.status_code, self.headers, self.url = plain.status_code, plain.headers, plain.url
         self.request, self.reason, self.encoding = plain.request, plain.reason, plain.encoding
         self.raw = io.BytesIO()
-        self._chunks, self._adapter = chunks, adapter
+        self._body = AnswerBody(chunks, plain.headers.get("Content-Type", "nothing").partition(";")[0])
+        self._adapter = adapter
         if plain.status_code != 200:
             body = b"".join(chunks)
-            self.raw = io.BytesIO(body)
-            try:
-                adapter.error = _BODY.decode(body).error
-            except msgspec.MsgspecError:
-                adapter.error = ""
+            self.raw, adapter.error = io.BytesIO(body), error_of(body)
 
     def json(self, **_: Any) -> Any:
         """What PrometheusConnect takes apart. Raises ValueError for anything that is no answer of a query API."""
         reading = self._adapter.reading
         try:
-            return {"data": {"result": self._rows() if reading is None else reading(self._pieces())}}
+            rows = self._body.rows() if reading is None else reading(self._body.pieces())
         except msgspec.MsgspecError as wrong:
             raise ValueError(f"answers rows that can't be read: {wrong}") from None
-
-    def _rows(self) -> list[Row]:
-        body = self._body(b"".join(self._chunks))
-        if body.data.resultType == "scalar":
-            return [Row({}, _SCALAR.decode(body.data.result))]
-        return all_rows(_vector(body))
-
-    def _pieces(self) -> Pieces:
-        rest = bytearray()
-        yield from pieces(self._chunks, rest)
-        yield bare_rows(_vector(self._body(rest)))
-
-    def _body(self, written: bytes | bytearray) -> _Body:
-        try:
-            body = _BODY.decode(written)
-        except msgspec.MsgspecError:
-            kind = self.headers.get("Content-Type", "nothing").partition(";")[0]
-            raise ValueError(f"answers {kind}, not a query result") from None
-        if body.status != "success":
-            raise ValueError(f"answers {body.status}: {body.error[:120]}")
-        self._adapter.warnings = body.warnings or (("some stores did not answer",) if body.isPartial else ())
-        return body
-
-
-def _vector(body: _Body) -> msgspec.Raw:
-    if body.data.resultType != "vector":
-        raise ValueError(f"answers a {body.data.resultType or 'nothing'}, not a vector")
-    return body.data.result
+        self._adapter.warnings = self._body.warnings
+        return {"data": {"result": rows}}
 
 
 def _short(error: Exception) -> str:

@@ -17,6 +17,7 @@ import promql_parser
 from autoscaler.model.signal import Absent, Cause, Measured, Reading, Signals
 from autoscaler.model.workload import WorkloadRef
 from autoscaler.observe import promql
+from autoscaler.observe.answers import lasting
 from autoscaler.observe.names import resolve
 from autoscaler.observe.ports import Watched
 from autoscaler.observe.prometheus import Answer, Prometheus, QueryRefused, Unavailable
@@ -24,6 +25,8 @@ from autoscaler.observe.queries import MARK
 from autoscaler.observe.rows import Row
 
 SOURCE = "prometheus"
+SAME_S = 0.05
+"""Ages are rounded on their way: times this near are of the same sample."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +57,7 @@ class UserQueries:
         self._confine = confine
         self._label = prometheus.settings.namespace_label
         self._written: dict[tuple[str, str], str | Absent] = {}
+        self._paces: dict[tuple[WorkloadRef, str], Pace] = {}
 
     async def read(self, workloads: Sequence[Watched]) -> UserReadings:
         signals: dict[WorkloadRef, dict[str, Reading]] = {}
@@ -65,6 +69,9 @@ class UserQueries:
                 if query := getattr(asked, name):
                     work.append((watched, name, query, signals))
             work += [(watched, metric.name, metric.query, custom) for metric in watched.policy.spec.objective.metrics]
+        self._paces = {
+            key: self._paces.get(key) or Pace() for key in ((watched.ref, query) for watched, _, query, _ in work)
+        }
         answers = await asyncio.gather(*(self._ask(watched, query) for watched, _, query, _ in work))
         for (watched, name, _, into), reading in zip(work, answers, strict=True):
             into.setdefault(watched.ref, {})[name] = _fitted(watched, name, reading, into is custom)
@@ -80,7 +87,10 @@ class UserQueries:
             return Absent(Cause.REFUSED, str(refused)[:200], SOURCE)
         except Unavailable as down:
             return Absent(Cause.SOURCE_DOWN, str(down)[:200], SOURCE)
-        return value_of(answer, watched.policy.spec.signals.max_age)
+        signals, pace = watched.policy.spec.signals, self._paces.get((watched.ref, query)) or Pace()
+        if answer.rows:
+            pace.saw(answer.rows[0].value[0] - age_of(answer))
+        return value_of(answer, lasting(signals.max_age, signals.max_age_set, pace.every_s))
 
     def _query(self, watched: Watched, query: str) -> str | Absent:
         namespace = watched.ref.namespace if self._confine(watched) else ""
@@ -112,25 +122,47 @@ def with_ages(query: str) -> str:
     return "\nor ".join(terms)
 
 
-def value_of(answer: Answer[list[Row]], max_age_s: float) -> Reading:
+@dataclass(slots=True)
+class Pace:
+    """How often there is a new sample behind a query: the shorter of the last two gaps, 0 as long as it isn't known."""
+
+    at: float = -math.inf
+    gap_s: float = 0.0
+    every_s: float = 0.0
+
+    def saw(self, at: float) -> None:
+        """The newest sample's time, by the server's clock."""
+        if at <= self.at + SAME_S:
+            return
+        gap = at - self.at if math.isfinite(self.at) else 0.0
+        self.every_s = min(gap, self.gap_s) if self.gap_s else 0.0
+        self.at, self.gap_s = at, gap
+
+
+def age_of(answer: Answer[list[Row]]) -> float:
+    """Seconds since the newest sample of the selector that is longest without one."""
+    return max((row.number for row in answer.rows if row.metric.get(MARK, "").startswith("age")), default=0.0)
+
+
+def value_of(answer: Answer[list[Row]], lasts_s: float) -> Reading:
     """The one number, or why there is none."""
     values = [row for row in answer.rows if row.metric.get(MARK) == "value"]
-    ages = [row.number for row in answer.rows if row.metric.get(MARK, "").startswith("age")]
     if not values:
         return Absent(Cause.PARTIAL if answer.warnings else Cause.NO_SUCH_METRIC, "the result is empty", SOURCE)
     if len(values) > 1:
         return Absent(
             Cause.CONTRADICTORY, f"{len(values)} series instead of one: aggregate with sum() or max()", SOURCE
         )
-    value, age = values[0].number, max(ages, default=0.0)
+    value, age = values[0].number, age_of(answer)
     if math.isnan(value):
         return Absent(Cause.NAN, "the result is NaN", SOURCE)
     if math.isinf(value):
         return Absent(Cause.INFINITE, f"the result is {value}", SOURCE)
-    if age > max_age_s:
+    if age > lasts_s:
         return Absent(Cause.STALE, f"its newest sample is {age:.0f}s old", SOURCE)
     note = f"partial: {answer.warnings[0]}"[:160] if answer.warnings else ""
-    return Measured(value, max(0.0, age), coverage=0.99 if answer.warnings else 1.0, source=SOURCE, note=note)
+    coverage = 0.99 if answer.warnings else 1.0
+    return Measured(value, max(0.0, age), coverage=coverage, source=SOURCE, note=note, lasts_s=lasts_s)
 
 
 def _fitted(watched: Watched, name: str, reading: Reading, custom: bool) -> Reading:
