@@ -124,6 +124,7 @@ async def _sources(settings: Settings, client: KubeClient, stack: AsyncExitStack
             if told.certificate_file and told.key_file
             else None,
             insecure_skip_verify=told.insecure,
+            proxy=told.proxy,
             headers=dict(header.split("=", 1) for header in told.headers),
             query_s=told.timeout,
             pod_label=told.pod_label,

@@ -67,6 +67,9 @@ class PrometheusSettings(Part):
     )
     key_file: ExistingFile | None = Field(None, description="Private key of that certificate.")
     insecure: bool = Field(False, description="Don't check the server's certificate.")
+    proxy: str | None = Field(
+        None, pattern=r"^http://[^/\s]+", description="HTTP proxy on the way; those of the environment are not used."
+    )
     pod_label: str = Field("pod", min_length=1, description="How the scrape configuration calls the pod.")
     namespace_label: str = Field("namespace", min_length=1, description="How it calls the namespace.")
     replica_labels: Words = Field((), description="Labels that tell copies of a highly available pair apart.")
