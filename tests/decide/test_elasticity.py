@@ -102,7 +102,7 @@ def test_a_new_template_and_greater_use_forget_it() -> None:
     known = History(elastic=Elastic(ceiling=1000.0, template="a"))
     assert watch(known, used=[2.0], rho=2.0, inside=[2], template="b").ceiling == UNKNOWN
     assert watch(known, used=[2.0], rho=2.0, inside=[2]).ceiling == 1000.0
-    assert watch(known, used=[5.0], rho=5.0, inside=[5]).ceiling == UNKNOWN
+    assert watch(known, used=[5.5], rho=5.5, inside=[5]).ceiling == UNKNOWN
 
 
 def test_a_sample_from_before_requests_waited_says_nothing() -> None:
