@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 
 import pytest
 
 from autoscaler.model.signal import Absent, Cause, Measured, Reading, Signals
 from autoscaler.observe.kubelet import ForeignClock, KubeletSource
 from autoscaler.observe.metrics_api import MetricsApiSource
-from tests.observe.served import pod, watched
+from tests.observe.served import pod, policy, watched
 
 UID = "6f1c2d3e-0000-4000-8000-00000000000a"
 NOW = 1_700_000_000.0
@@ -118,3 +119,29 @@ async def test_metrics_server_without_the_pod_has_nothing_to_say() -> None:
     workload = watched(pod("web-0"))
     seen = (await MetricsApiSource(fetch, clock=lambda: 0.0).read([workload], NOW))[workload.ref]
     assert isinstance(seen.cpu, Absent) and seen.cpu.cause is Cause.NO_SUCH_METRIC
+
+
+@pytest.mark.parametrize(("window", "age", "signals", "there"), [
+    ("15s", 25.0, {}, True), ("15s", 35.0, {}, False), ("1m0s", 100.0, {}, True), ("1m0s", 125.0, {}, False),
+    ("1m0s", 45.0, {"maxAge": "40s"}, False), ("1m0s", 35.0, {"maxAge": "40s"}, True),
+])  # fmt: skip
+async def test_metrics_server_is_believed_for_two_of_its_windows_unless_the_policy_says_how_long(
+    window: str, age: float, signals: dict[str, object], there: bool
+) -> None:
+    taken = datetime.fromtimestamp(NOW, UTC).isoformat().replace("+00:00", "Z")
+    usage = {"name": "server", "usage": {"cpu": "250m", "memory": "100Mi"}}
+    item = {"metadata": {"name": "web-0"}, "timestamp": taken, "window": window, "containers": [usage]}
+
+    async def fetch(path: str) -> bytes:
+        return json.dumps({"items": [item]}).encode()
+
+    workload = watched(pod("web-0"), policy_=policy(signals={"preset": "generic", **signals}))
+    clock = [0.0]
+    source = MetricsApiSource(fetch, clock=lambda: clock[0])
+    first = (await source.read([workload], NOW))[workload.ref]
+    assert isinstance(first.cpu, Measured) and first.cpu.value == 0.25
+    clock[0] = age
+    seen = (await source.read([workload], NOW + age))[workload.ref]
+    assert isinstance(seen.cpu, Measured) is there, seen.cpu
+    if isinstance(seen.cpu, Measured):
+        assert seen.cpu.fresh(30.0) or signals

@@ -149,6 +149,50 @@ async def test_users_queries_bring_their_age_and_only_one_number(rig: Rig) -> No
     assert isinstance(none, Absent) and none.cause is Cause.NO_SUCH_METRIC
 
 
+async def test_a_users_query_lasts_for_two_scrapes_of_what_it_reads(rig: Rig) -> None:
+    metrics = [{"name": "queue", "query": "sum(requests_in_flight)", "target": {"type": "Value", "value": 2}}]
+    usual = watched(pod(NAME), policy_=policy(objective={"metrics": metrics}))
+    strict = watched(
+        pod(NAME), policy_=policy(objective={"metrics": metrics}, signals={"preset": "generic", "maxAge": "20s"})
+    )
+    for _ in range(3):
+        rig.scrape(60.0)
+        for workload in (usual, strict):
+            fresh = (await rig.read(workload)).custom["queue"]
+            assert isinstance(fresh, Measured)
+    rig.mock.now += 50
+    late = (await rig.read(usual)).custom["queue"]
+    assert isinstance(late, Measured) and late.age_s == pytest.approx(50.0) and late.fresh(30.0)
+    told = (await rig.read(strict)).custom["queue"]
+    assert isinstance(told, Absent) and told.cause is Cause.STALE
+    rig.mock.now += 80
+    gone = (await rig.read(usual)).custom["queue"]
+    assert isinstance(gone, Absent) and gone.cause is Cause.STALE
+
+
+async def test_windows_follow_the_scrape_intervals_of_each_job_also_when_they_change(rig: Rig) -> None:
+    """Ten requests a second on two servers; one is scraped every 5 s and later 30 s, the other 60 s and later 10 s."""
+    fast, slow = (watched(pod(f"{name}-5d8f7c9b6-aaaaa"), policy_=policy(name)) for name in ("fast", "slow"))
+    windows: dict[str, list[float]] = {"fast": [], "slow": []}
+    for turn in range(80):
+        rig.server.serve(50, 0.1)
+        rig.mock.now += 5.0
+        for name, every in (("fast", 1 if turn < 40 else 6), ("slow", 12 if turn < 40 else 2)):
+            if turn % every == 0:
+                rig.scrape(0.0, f"{name}-5d8f7c9b6-aaaaa", job=name)
+        seen = await rig.source.read([fast, slow], rig.mock.now)
+        for workload in (fast, slow):
+            signals, name = seen[workload.ref], workload.ref.name
+            if turn < 2 or (name == "slow" and turn < 24):
+                continue  # a baseline, and a pace, take their scrapes
+            assert isinstance(signals.requests, Measured), (turn, name, signals.requests)
+            assert signals.requests.value == pytest.approx(10.0) and signals.requests.fresh(30.0), (turn, name)
+            assert isinstance(signals.misses, Measured) and signals.misses.value == 0.0
+            windows[name].append(signals.requests.window_s)
+    assert set(windows["fast"][:30]) == {5.0} and windows["fast"][-1] == 30.0
+    assert windows["slow"][0] == 60.0 and set(windows["slow"][-30:]) == {10.0}
+
+
 async def test_a_tenants_query_stays_in_its_namespace(rig: Rig) -> None:
     rig.source = PrometheusSource(rig.prometheus, clock=lambda: rig.mock.now, confine=lambda _: True)
     rig.scrape()
