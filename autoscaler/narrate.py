@@ -10,11 +10,16 @@ from autoscaler.act.ports import Result
 from autoscaler.act.sizes import changes, spell
 from autoscaler.loop import Tick
 from autoscaler.model.plan import Action, AnnotatePod, Evict, Plan, Resize, Revert, Scale
-from autoscaler.model.reason import Reason
+from autoscaler.model.reason import Code, Reason
 from autoscaler.model.workload import WorkloadRef
 from autoscaler.serve.metrics import kind_of
 
 LOG = logging.getLogger("autoscaler.tick")
+_RESTING = frozenset(
+    {Code.STEADY, Code.ON_TARGET, Code.IDLE, Code.TOLERANCE, Code.STABILIZING, Code.REPLICAS_STABILIZING, Code.LEARNING,
+     Code.BARRED, Code.DRAINING}
+)  # fmt: skip
+"""At rest these come and go with chance: told where they stand beside something new, and no news themselves."""
 _FINE = frozenset({Result.ACCEPTED, Result.UNCHANGED, Result.PRINTED})
 
 
@@ -64,10 +69,11 @@ class Narrator:
     def _held(self, ref: WorkloadRef, plan: Plan) -> None:
         reasons: list[Reason] = [*([plan.reason] if plan.reason is not None else []), *plan.holds]
         codes = ",".join(sorted({reason.code.value for reason in reasons}))
-        if plan.actions or not reasons or self._told.get(ref) == codes:
+        state = ",".join(sorted({reason.code.value for reason in reasons if reason.code not in _RESTING}))
+        if plan.actions or not reasons or self._told.get(ref) == state:
             if plan.actions:
                 self._told.pop(ref, None)
             return
-        self._told[ref] = codes
+        self._told[ref] = state
         why = "; ".join(dict.fromkeys(reason.text for reason in reasons))
         LOG.info("hold", extra={"fields": {"workload": str(ref), "reason": codes, "why": why}})
