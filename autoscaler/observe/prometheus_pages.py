@@ -14,6 +14,7 @@ from autoscaler.observe.answers import PROCESS_ROLES, PodAnswer, page_roles
 from autoscaler.observe.counters import CounterMemory, Growth
 from autoscaler.observe.merging import absent_signals
 from autoscaler.observe.names import SignalNames, resolve
+from autoscaler.observe.page_samples import PageSamples, bound_of
 from autoscaler.observe.ports import Watched
 from autoscaler.observe.prometheus import Answer, Prometheus
 from autoscaler.observe.queries import BoundWanted, Scope
@@ -36,6 +37,7 @@ class PageGroup:
         self._prometheus = prometheus
         self._clock = clock
         self._memory = CounterMemory()
+        self._samples = PageSamples(names)
         self._rows = series.TargetRows(scope_of(prometheus, ()))
         self._primed: set[WorkloadRef] = set()
         self._roles = page_roles(names)
@@ -102,7 +104,7 @@ class PageGroup:
             ):
                 sample = before  # not scraped again since the last tick
             else:
-                sample = series.page_sample(target, names, pod, watched.container, before)
+                sample = self._samples.read(target, pod, watched.container, before)
             growth = self._memory.fold(key, sample)
             if told is not None:
                 answers[pod.uid] = PodAnswer(sample, growth, age_s=max(0.0, told.at - sample.at))
@@ -184,7 +186,7 @@ def _bounds_of(answer: Answer[list[Row]], names: SignalNames) -> dict[float, tup
     found: dict[float, list[str]] = {}
     for row in answer.rows:
         written = row.metric.get("le", "")
-        bound = series.bound_of(written, names.histogram.unit)
+        bound = bound_of(written, names.histogram.unit)
         if math.isfinite(bound):
             found.setdefault(bound, []).append(written)
     return {bound: tuple(sorted(found[bound])) for bound in sorted(found)}

@@ -15,8 +15,7 @@ from ipaddress import ip_address
 
 from autoscaler.model.signal import Absent, Cause
 from autoscaler.model.workload import Pod
-from autoscaler.observe.counters import PodSample, Role, Value, checked, summed
-from autoscaler.observe.names import Selector, SignalNames
+from autoscaler.observe.counters import PodSample, Role, checked
 from autoscaler.observe.queries import KUBELET_METRICS, MARK, TARGET, Scope
 from autoscaler.observe.rows import Gathering
 from autoscaler.observe.scrape import incarnation
@@ -120,82 +119,6 @@ def of_live_pod(pod: Pod, found: Sequence[Target], container: str, port: int | N
     return min(fresh, key=lambda target: (_port(target.instance) != wanted, -target.at, target.instance, target.rest))
 
 
-def page_sample(target: Target, names: SignalNames, pod: Pod, container: str, before: PodSample | None) -> PodSample:
-    """One target's rows as a sample, in the same words as a page that was scraped directly."""
-    counters: dict[Role, Value] = {}
-    gauges: dict[Role, Value] = {}
-    for role, kind, selectors in (
-        (Role.REQUESTS, "requests", names.requests),
-        (Role.FAILURES, "failures", names.failures),
-        (Role.LATENCY_SUM, "busy", names.busy_s),
-        (Role.PROCESS_CPU, "process cpu", names.process_cpu),
-        (Role.IN_FLIGHT, "in flight", names.in_flight),
-        (Role.PROCESS_MEMORY, "process memory", names.process_memory),
-    ):
-        if selectors:
-            of_gauges = role in _PAGE_GAUGES
-            earlier = before is not None and role in (before.gauges if of_gauges else before.counters)
-            value = _number(target, kind, selectors, earlier)
-            if value is not None:
-                (gauges if of_gauges else counters)[role] = value
-    sample = PodSample(target.of(pod, container), target.at, counters, gauges)
-    shape = names.histogram or names.summary
-    if shape is None:
-        return sample
-    metric, unit = shape.metric, shape.unit
-    finished = _selected(target, "finished", f"{metric}_count", bool(shape.labels))
-    missing = Absent(Cause.NO_SUCH_METRIC, f"{metric}_count")
-    counters[Role.FINISHED] = missing if finished is None else checked(finished, f"{metric}_count")
-    spent = _selected(target, "latency sum", f"{metric}_sum", bool(shape.labels))
-    if spent is not None:
-        counters[Role.LATENCY_SUM] = checked(spent * unit, f"{metric}_sum")
-    if target.quantiles:
-        sample.quantiles = {share: value * unit for share, value in target.quantiles.items()}
-    for written, count in target.buckets.items():
-        if 0.0 <= count < math.inf:
-            sample.buckets[bound_of(written, unit)] = count
-        else:
-            counters[Role.FINISHED] = checked(count, f'{metric}_bucket{{le="{written}"}}')
-    return sample
-
-
-_PAGE_GAUGES = frozenset({Role.IN_FLIGHT, Role.PROCESS_MEMORY})
-
-
-@functools.lru_cache(maxsize=4096)
-def bound_of(written: str, unit: float) -> float:
-    """A bound in seconds; NaN for a label that is no number."""
-    try:
-        return float(written) * unit
-    except ValueError:
-        return math.nan
-
-
-def _selected(target: Target, role: str, metric: str, labelled: bool) -> float | None:
-    """The sum a selector gives; zero where the metric is there and no series of it matches; None without the metric."""
-    whole = target.numbers.get(metric)
-    if not labelled:
-        return whole
-    return target.numbers.get(role, None if whole is None else 0.0)
-
-
-def _number(target: Target, kind: str, selectors: Sequence[Selector], was_there: bool) -> Value | None:
-    """The sum of a signal's selectors; None where it is optional and was never seen."""
-    found = []
-    for place, selector in enumerate(selectors):
-        value = _selected(target, f"{kind} {place}", selector.metric, bool(selector.labels))
-        if value is not None:
-            value *= selector.scale
-            if not 0.0 <= value < math.inf:
-                return checked(value, str(selector))
-            found.append(value)
-    if found:
-        return found[0] if len(found) == 1 else checked(summed(found), " + ".join(map(str, selectors)))
-    if not was_there and all(selector.optional for selector in selectors):
-        return None
-    return Absent(Cause.NO_SUCH_METRIC, " + ".join(map(str, selectors)))
-
-
 _ROLE_OF = {metric: role for role, metric in KUBELET_METRICS.items()}
 _KUBELET_COUNTERS = tuple((role, role.value) for role in (Role.CPU, Role.PERIODS, Role.THROTTLED, Role.PRESSURE))
 _KUBELET_GAUGES = tuple((role, role.value) for role in (Role.WORKING_SET, Role.MEMORY_USAGE, Role.PEAK_MEMORY))
@@ -294,8 +217,3 @@ def _port(instance: str) -> int | None:
 def _annotated(pod: Pod) -> int | None:
     written = pod.annotations.get("prometheus.io/port", "")
     return int(written) if written.isdigit() else None
-
-
-def unit_buckets(buckets: Mapping[str, float], unit: float) -> dict[float, float]:
-    """Counts by bound in seconds, from bounds as written."""
-    return {bound_of(written, unit): count for written, count in buckets.items()}

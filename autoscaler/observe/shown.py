@@ -9,8 +9,9 @@ import math
 from collections.abc import Callable
 
 from autoscaler.model.signal import Absent, Cause, Measured, Reading
-from autoscaler.observe import latency, queries, series
+from autoscaler.observe import latency, queries
 from autoscaler.observe.names import SignalNames
+from autoscaler.observe.page_samples import bound_of
 from autoscaler.observe.ports import Watched
 from autoscaler.observe.prometheus import Prometheus
 from autoscaler.observe.queries import Scope
@@ -59,7 +60,7 @@ class ShownLatency:
                 continue
             if "le" not in row.metric:
                 self._sums[key] = row.number * unit
-            elif not math.isnan(bound := series.bound_of(row.metric["le"], unit)):
+            elif not math.isnan(bound := bound_of(row.metric["le"], unit)):
                 self._buckets.setdefault(key, {})[bound] = row.number
 
     def of(self, watched: Watched) -> tuple[Reading, Reading]:

@@ -48,6 +48,7 @@ def sample(leaf: settings.Leaf, tmp_path: Path) -> tuple[str, Any]:
         return str(file), str(file)
     special: dict[str, tuple[str, Any]] = {
         "api.qps": ("7", 7.0), "api.burst": ("9", 9), "prometheus.url": ("http://p:9090", "http://p:9090"),
+        "prometheus.proxy": ("http://p:3128", "http://p:3128"),
         "http.listen": ("127.0.0.1:0", "127.0.0.1:0"), "brakes.coresPerMinute": ("2500m", 2500),
         "brakes.resizesInFlight": ("3", 3), "prometheus.headers": ("a=b,c=d", ("a=b", "c=d")), "log.format": ("json", "json"), "log.level": ("debug", "debug"),
     }  # fmt: skip
