@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -27,9 +28,9 @@ FAULTS |= {"old": None, "of half the pods": None}
 
 def broken(reading: Reading, fault: str) -> Reading:
     if fault == "old":
-        return replace(reading, age_s=40.0)
+        return msgspec.structs.replace(reading, age_s=40.0)
     if fault == "of half the pods":
-        return replace(reading, coverage=0.5)
+        return msgspec.structs.replace(reading, coverage=0.5)
     put = FAULTS[fault]
     assert put is not None
     return put
@@ -110,7 +111,8 @@ def test_memory_is_not_taken_back_unseen(missing: str, fault: str) -> None:
     for _ in range(300):
         signals = load.measured(cluster)
         pods = {
-            uid: replace(pod, **{missing: broken(getattr(pod, missing), fault)}) for uid, pod in signals.pods.items()
+            uid: msgspec.structs.replace(pod, **{missing: broken(getattr(pod, missing), fault)})
+            for uid, pod in signals.pods.items()
         }
         cluster.held[0].signals = replace(signals, pods=pods)
         _, plans = cluster.tick()
