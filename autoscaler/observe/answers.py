@@ -134,7 +134,7 @@ def expected_pods(pods: Iterable[Pod]) -> tuple[Pod, ...]:
 def coverage_of(asked: Asked, answered: Collection[str]) -> float:
     if not asked.expected:
         return 1.0
-    missing = sum(uid not in answered for uid in asked.expected)
+    missing = len(set(asked.expected).difference(answered))
     if missing < len(asked.expected):
         return 1.0 - missing / len(asked.expected)
     return 0.5 / len(asked.expected)  # only pods that are starting answered

@@ -111,8 +111,9 @@ class PageGroup:
         return answers
 
     def _reduced(self, watched: Watched, answers: Mapping[str, PodAnswer], told: Told) -> Signals:
-        signals = reduce(asked_of(watched, self.names, self._roles), answers)
-        if self.names.histogram is not None:
+        whole = self.names.histogram is not None  # its latencies come from all buckets, by a query of their own
+        signals = reduce(asked_of(watched, self.names, self._roles), answers, latencies=not whole)
+        if whole:
             shown, mean = self._shown.of(watched)
             signals = replace(signals, latency=shown, mean_latency=mean)
         return capped_signals(signals, told.partial) if told.partial else signals

@@ -7,27 +7,33 @@ and nothing absent counts as zero.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
 from autoscaler.model.signal import NOT_CONFIGURED, Absent, Cause, Measured, PodSignals, Reading, Signals
-from autoscaler.observe.answers import Asked, PodAnswer, coverage_of, grown, lasts, named, settled, why_absent
+from autoscaler.observe.answers import Asked, PodAnswer, Settled, coverage_of, grown, lasts, named, settled, why_absent
 from autoscaler.observe.counters import Role
 from autoscaler.observe.misses import mean_latency, miss_ratio, shown_percentile
 
+Each = tuple[str, PodAnswer, Settled]
+"""A pod's uid, its answer, and what that comes to."""
 PROCESS = "process"
 """Marks CPU and memory that a server told of its own process: used where the kubelet's figures are absent."""
 
 
-def reduce(asked: Asked, answers: Mapping[str, PodAnswer]) -> Signals:
-    """The signals of one workload. ``answers`` by pod uid; pods that were not asked have no entry."""
+def reduce(asked: Asked, answers: Mapping[str, PodAnswer], *, latencies: bool = True) -> Signals:
+    """The signals of one workload. ``answers`` by pod uid; pods that were not asked have no entry.
+
+    ``latencies``: whether those that are only shown are wanted.
+    """
+    each = [(uid, answer, settled(asked, answer)) for uid, answer in answers.items()]
     rates = {
-        role: _rates(asked, answers, role)
+        role: _rates(asked, each, role)
         for role in (Role.REQUESTS, Role.FAILURES, Role.CPU, Role.PROCESS_CPU, Role.PRESSURE)
     }
     gauges = {
-        role: _gauges(asked, answers, role)
+        role: _gauges(asked, each, role)
         for role in (Role.IN_FLIGHT, Role.WORKING_SET, Role.MEMORY_USAGE, Role.PEAK_MEMORY, Role.PROCESS_MEMORY)
     }
     throttled: dict[str, Reading] = {}
@@ -41,8 +47,8 @@ def reduce(asked: Asked, answers: Mapping[str, PodAnswer]) -> Signals:
         counts=asked.names.counts,
         failures_apart=not asked.names.requests_include_failures,
         misses=miss_ratio(asked, answers, in_flight),
-        latency=shown_percentile(asked, answers),
-        mean_latency=mean_latency(asked, answers),
+        latency=shown_percentile(asked, answers) if latencies else NOT_CONFIGURED,
+        mean_latency=mean_latency(asked, answers) if latencies else NOT_CONFIGURED,
         failures=_over(asked, rates[Role.FAILURES], sum, Role.FAILURES),
         in_flight=in_flight,
         cpu=_over(asked, cpu, sum, Role.CPU, Role.PROCESS_CPU),
@@ -64,14 +70,13 @@ def reduce(asked: Asked, answers: Mapping[str, PodAnswer]) -> Signals:
     )
 
 
-def _rates(asked: Asked, answers: Mapping[str, PodAnswer], role: Role) -> dict[str, Reading]:
+def _rates(asked: Asked, each: Sequence[Each], role: Role) -> dict[str, Reading]:
     """Each pod's growth a second; empty where nobody asked."""
     if role not in asked.roles:
         return {}
     source = f"{asked.source} ({PROCESS})" if role is Role.PROCESS_CPU else asked.source
     rates: dict[str, Reading] = {}
-    for uid, answer in answers.items():
-        told = settled(asked, answer)
+    for uid, answer, told in each:
         growth = told.growth
         if answer.sample is not None and role not in answer.sample.counters:
             rates[uid] = NOT_CONFIGURED
@@ -89,24 +94,24 @@ def _rates(asked: Asked, answers: Mapping[str, PodAnswer], role: Role) -> dict[s
     return rates
 
 
-def _gauges(asked: Asked, answers: Mapping[str, PodAnswer], role: Role) -> dict[str, Reading]:
+def _gauges(asked: Asked, each: Sequence[Each], role: Role) -> dict[str, Reading]:
     """Each pod's value; empty where nobody asked."""
     if role not in asked.roles:
         return {}
     source = f"{asked.source} ({PROCESS})" if role is Role.PROCESS_MEMORY else asked.source
     gauges: dict[str, Reading] = {}
-    for uid, answer in answers.items():
+    for uid, answer, told in each:
         if answer.sample is None:
             gauges[uid] = named(answer.why or Absent(Cause.SOURCE_DOWN, "no answer"), asked)
         elif (value := answer.sample.gauges.get(role)) is None:
             gauges[uid] = NOT_CONFIGURED
-        elif answer.age_s > (limit := settled(asked, answer).lasts_s):
-            told = f"{role} is {answer.age_s:.0f}s old, {limit:.0f}s are allowed"
-            gauges[uid] = Absent(Cause.STALE, told, asked.source)
+        elif answer.age_s > told.lasts_s:
+            said = f"{role} is {answer.age_s:.0f}s old, {told.lasts_s:.0f}s are allowed"
+            gauges[uid] = Absent(Cause.STALE, said, asked.source)
         elif isinstance(value, Absent):
             gauges[uid] = named(value, asked)
         else:
-            gauges[uid] = Measured(value, answer.age_s, source=source, lasts_s=limit)
+            gauges[uid] = Measured(value, answer.age_s, source=source, lasts_s=told.lasts_s)
     return gauges
 
 
@@ -140,22 +145,26 @@ def _over(asked: Asked, per_pod: Mapping[str, Reading], fold: Callable[[list[flo
     """One reading from the pods'; ``roles``: it isn't configured unless one of them was asked for."""
     if not any(role in asked.roles for role in roles):
         return NOT_CONFIGURED
-    measured = {uid: reading for uid, reading in per_pod.items() if isinstance(reading, Measured)}
+    measured: dict[str, float] = {}
+    age = window = weight = lasting = 0.0
+    source = ""
+    for uid, reading in per_pod.items():
+        if isinstance(reading, Measured):
+            measured[uid] = reading.value
+            weight += reading.weight
+            source = source or reading.source
+            if reading.age_s > age:
+                age = reading.age_s
+            if reading.window_s > window:
+                window = reading.window_s
+            if reading.lasts_s > lasting:
+                lasting = reading.lasts_s
     if not measured:
         return why_absent(asked, per_pod.values())
-    values = list(measured.values())
-    folded = float(fold([reading.value for reading in values]))
+    folded = float(fold(list(measured.values())))
     if folded == math.inf:
         return Absent(Cause.INFINITE, str(roles[0]), asked.source)
-    return Measured(
-        folded,
-        age_s=max(reading.age_s for reading in values),
-        window_s=max(reading.window_s for reading in values),
-        coverage=coverage_of(asked, measured),
-        weight=sum(reading.weight for reading in values),
-        source=values[0].source,
-        lasts_s=max(reading.lasts_s for reading in values),
-    )
+    return Measured(folded, age, window, coverage_of(asked, measured), weight, source, lasts_s=lasting)
 
 
 def _mean(values: list[float]) -> float:
