@@ -34,6 +34,7 @@ from autoscaler.parts import Parts, limits_of
 from autoscaler.pause import PauseSwitch
 from autoscaler.reload import Reloading
 from autoscaler.reporter import Reporter, remembered
+from autoscaler.rivals import Rivals
 from autoscaler.serve.health import Health
 from autoscaler.serve.http import serving
 from autoscaler.serve.metrics import OwnMetrics
@@ -67,7 +68,7 @@ class Daemon:
         self.health, self.metrics = Health(), OwnMetrics()
         self._policies, self._reload_settings = policies, reload_settings
         self._on_tick = on_tick
-        self._narrator = Narrator()
+        self._narrator, self._rivals = Narrator(), Rivals()
         self._printer = PrintingSink()
         self._files = policies.value
         self._wanted: Policies | None = None
@@ -84,6 +85,7 @@ class Daemon:
         self.reporter = None if settings.dry_run else Reporter(parts, instance)
         self._ask_again = 0.0
         self._learned: dict[WorkloadRef, Kept] = {}
+        self._alone = True
         self.loop.begin = lambda policy: remembered(policy, parts, self._learned, parts.clock.now() + LEARN_S)
         self._last_tick = parts.clock.now()
 
@@ -103,7 +105,8 @@ class Daemon:
         async with serving(self.settings.http.listen, self.health, self.metrics) as self.port:
             LOG.info("started", extra={"fields": {"cluster": self.parts.client.where, "http": self.port or "off",
                                                   "policies": len(self._files.policies),
-                                                  "dryRun": self.settings.dry_run}})  # fmt: skip
+                                                  "dryRun": self.settings.dry_run,
+                                                  "lease": self._lease()}})  # fmt: skip
             async with asyncio.TaskGroup() as tasks:
                 lasting = [
                     tasks.create_task(self.parts.watch(), name="watch"),
@@ -115,6 +118,9 @@ class Daemon:
                 for task in lasting:
                     task.cancel()
         LOG.info("stopped")
+
+    def _lease(self) -> str:
+        return f"{self.parts.namespace}/{self.settings.leader.name}" if self.leadership is not None else "none"
 
     async def _work(self, stop: asyncio.Event) -> None:
         """Tick and wind up; where leadership is asked for, only while it is held."""
@@ -167,7 +173,7 @@ class Daemon:
         if leadership is not None:
             who = "leading" if acts else f"standby, {leadership.holder or 'nobody'} leads"
             trouble = f"; {leadership.trouble}" if leadership.trouble else ""
-            self.health.say("leader", True, f"{who}{trouble}", needed=False)
+            self.health.say("leader", not trouble, f"{who}{trouble}", needed=False)
         if not acts:  # a standby makes no ticks and is alive
             self._last_tick = self.parts.clock.now()
 
@@ -180,6 +186,7 @@ class Daemon:
                 LOG.warning("the cluster is not seen", extra={"fields": {"why": problem}})
         await self._learn_names()
         self.loop.applier.follower.take_over()  # another leader may have acted meanwhile
+        self._rivals.begin()
         await self._remember(takeover=True)
         collector.seldom()
         due = _next(self.parts.clock.now(), self.settings.interval)
@@ -226,6 +233,7 @@ class Daemon:
             LOG.exception("a tick failed")
             return
         self._last_tick = self.parts.clock.now()
+        self._look_for_rivals(tick)
         self._publish(tick)
         self._narrator.tell(tick)
         if self.reporter is not None:
@@ -233,6 +241,16 @@ class Daemon:
         self._printer.taken()
         if self._on_tick is not None:
             self._on_tick(tick)
+
+    def _look_for_rivals(self, tick: Tick) -> None:
+        self._rivals.look(tick.seen.subjects, tick.seen.at)
+        self._rivals.sent(tick.sent)
+        told = self._rivals.told
+        if told and self._alone:
+            LOG.warning("not alone", extra={"fields": {"why": told}})
+        self._alone = not told
+        self.metrics.rival.set(bool(told))
+        self.health.say("alone", not told, told or "nobody else resizes in this program's name", needed=False)
 
     def _obey(self) -> None:
         """The policies of this tick; those that didn't change stay the same objects, for views are kept by them."""

@@ -9,7 +9,7 @@ from typing import Final
 
 from autoscaler.act.apply import Applier
 from autoscaler.act.show import PrintingSink
-from autoscaler.check import metrics, probe, rights, server, workloads
+from autoscaler.check import leading, metrics, probe, rights, server, workloads
 from autoscaler.check.findings import Finding, warn, wrong
 from autoscaler.kube.discovery import Discovery, server_version
 from autoscaler.kube.errors import KubeError
@@ -43,6 +43,9 @@ async def look(settings: Settings, policies: Policies, asked: Asked) -> tuple[Fi
         found: list[Finding] = []
         seen, obeyed = await _see(parts, settings, policies, asked.looks, found)
         found = [*server.of_server(version, resize, obeyed.policies), *await _rights(parts, settings, obeyed), *found]
+        if not settings.dry_run:
+            held = await leading.read(parts.client, parts.namespace, settings.leader.name)
+            found += leading.of_lease(held, settings.leader.elect, seen.subjects, parts.clock.now())
         pages = await asyncio.gather(*(metrics.of_page(subject) for subject in seen.subjects))
         for subject, page in zip(seen.subjects, pages, strict=True):
             found += workloads.of_workload(subject, seen.ledger)
@@ -103,6 +106,6 @@ async def _rights(parts: Parts, settings: Settings, obeyed: Policies) -> tuple[F
         plurals=plurals,
         dry_run=settings.dry_run,
         resources=settings.resources,
-        lease=settings.leader.name if settings.leader.elect else None,
+        lease=settings.leader.name if settings.leader.elect and not settings.dry_run else None,
     )
     return await rights.ask(parts.client, needed)

@@ -56,6 +56,7 @@ async def play(show: Callable[[Now], None], *, length: float = scene.LENGTH_S) -
         settings, _ = tree.load(
             None, {}, kubeconfig=str(config), policy=(str(policy),), interval=scene.INTERVAL_S,
             http={"listen": "127.0.0.1:0"}, log={"level": "warning"}, shutdown=0.0,
+            leader={"elect": False},
         )  # fmt: skip
         files: Reloading[Policies] = Reloading(
             [policy], lambda: policy_files.load([policy]), policy_files.load([policy])

@@ -52,10 +52,11 @@ class Leadership:
         """Who leads as far as is known; empty when nobody does."""
         self.transitions = 0
         self.trouble = ""
+        self._stood_by = ""
         self._client = client
         self._collection = collection_path(_API, "leases", namespace)
         self._path = object_path(_API, "leases", namespace, name)
-        self._name = name
+        self._name, self._told = name, f"{namespace}/{name}"
         self._lease_s, self._write_s, self._renew_s, self._look_s = lease_s, write_s, renew_s, look_s
         self._lease: dict[str, Any] = {}
         self._seen: tuple[str, float] = ("", 0.0)
@@ -92,6 +93,7 @@ class Leadership:
         """Wait until this process leads."""
         while not await self._try():  # noqa: ASYNC110
             await asyncio.sleep(self._look_s)
+        self._stood_by = ""
         _log.info("leading as %s", self.identity)
 
     async def _lead(self, work: Callable[[], Coroutine[Any, Any, None]]) -> bool:
@@ -127,6 +129,9 @@ class Leadership:
         # A claim of our own whose answer was lost is simply written again.
         if self.holder not in ("", self.identity) and not self._expired(spec):
             self.trouble = ""
+            if self._stood_by != self.holder:
+                _log.info("standing by: %s holds the lease %s", self.holder, self._told)
+            self._stood_by = self.holder
             return False
         return await self._write("PUT", self._path, self._claimed(spec))
 

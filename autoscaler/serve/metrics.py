@@ -35,6 +35,7 @@ class OwnMetrics:
         self.workloads = Gauge("workloads", "Workloads with a policy.", **made)
         self.blind = Gauge("blind", "1 while the cluster can't be seen and everything is held.", **made)
         self.leading = Gauge("leading", "1 while this process may act.", **made)
+        self.rival = Gauge("rival", "1 while another process resizes in this program's name.", **made)
         self.paused = Gauge("paused", "1 while a person has paused everything.", **made)
         self.reloads = Counter("reloads", "Changed policy or settings files, by result.", ["what", "result"], **made)
         self.reload_ok = Gauge("reload_ok", "0 while the last change of the files was invalid.", ["what"], **made)

@@ -97,7 +97,7 @@ class HttpSettings(Part):
 class LeaderSettings(Part):
     """Leadership among several replicas of this program."""
 
-    elect: bool = Field(False, description="Act only while holding the Lease.")
+    elect: bool = Field(True, description="Act only while holding the Lease, so that of several processes one acts.")
     name: str = Field("inference-autoscaler", min_length=1, description="Name of the Lease.")
     namespace: str | None = Field(None, description="Namespace of the Lease; default: the pod's own.")
 

@@ -120,7 +120,8 @@ async def test_deferred_is_answered_at_its_first_sight_with_what_fits_and_with_r
         cluster.add_user("blind", token="blind", rules=rights)
         await cluster.settled()
         config = str(cluster.kubeconfig(tmp_path / "config", token="blind"))
-        settings, _ = tree.load(None, {}, kubeconfig=config, policy=(str(file),), interval=1.0, http={"listen": "off"})
+        settings, _ = tree.load(None, {}, kubeconfig=config, policy=(str(file),), interval=1.0, http={"listen": "off"},
+                                leader={"elect": False})  # fmt: skip
         files: Reloading[Policies] = Reloading([file], lambda: policy_files.load([file]), policy_files.load([file]))
         async with opened(settings, epoch=cluster.plane.timeline.wall()) as parts:
             ticks: list[Tick] = []

@@ -14,6 +14,8 @@ from autoscaler.emulate.authorize import Rule
 from autoscaler.emulate.cluster import ClusterSpec, EmulatedCluster, NodeSpec, WorkloadSpec
 from autoscaler.emulate.faults import Trouble
 from autoscaler.emulate.spec import LoadSpec, ServiceSpec
+from autoscaler.kube.client import STRATEGIC_MERGE, KubeClient
+from autoscaler.kube.connect import find_access
 from autoscaler.observe.policy_files import Policies
 from tests.act.made import policy
 from tests.manifests.test_rights import role_rules
@@ -83,7 +85,8 @@ async def test_the_roles_we_ship_are_enough(overlay: str, tmp_path: Path) -> Non
         await cluster.settled()
         cluster.add_user("daemon", token="daemon", rules=role_rules(overlay))
         kubeconfig = cluster.kubeconfig(tmp_path / "config", token="daemon")
-        found = await check(cluster, server=None, kubeconfig=str(kubeconfig), dry_run=overlay == "dry-run")
+        found = await check(cluster, server=None, kubeconfig=str(kubeconfig), dry_run=overlay == "dry-run",
+                            leader={"namespace": "inference-autoscaler"})  # fmt: skip
         assert not [one for one in found if one.topic in ("rights", "sight") and one.level is Level.PROBLEM]
         missing = {one.text for one in found if one.topic == "rights" and one.level is Level.WARNING}
         kubectl_only = "may not get pods/resize in serving, so commands of `plan -o kubectl` can't be pasted"
@@ -131,3 +134,19 @@ async def test_another_preset_is_proposed_from_what_a_pods_page_shows() -> None:
             policies = Policies((policy(signals=signals, horizontal={"maxReplicas": 4}),))
             found = await look(settings, policies, Asked(looks=3))
             said(found, Level.WARNING, "A server instrumented by hand", "set signals.preset: generic")
+
+
+async def test_who_acts_already_is_named() -> None:
+    async with EmulatedCluster(spec()) as cluster:
+        await cluster.settled()
+        (pod, *_) = cluster.pods("serving")
+        path = f"/api/v1/namespaces/serving/pods/{pod['metadata']['name']}/resize?fieldManager=inference-autoscaler"
+        size = {"spec": {"containers": [{"name": "server", "resources": {"requests": {"cpu": "600m"}}}]}}
+        lease = {"metadata": {"name": "inference-autoscaler"}, "spec": {"holderIdentity": "a-pod"}}
+        async with KubeClient(find_access(server=cluster.url)) as client:
+            (await client.request("PATCH", path, None, size, STRATEGIC_MERGE)).expect("resize")
+            said(await check(cluster), Level.WARNING, "was resized as inference-autoscaler", "nobody holds the lease")
+            leases = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
+            (await client.request("POST", leases, None, lease)).expect("lease")
+        said(await check(cluster), Level.OK, "a-pod holds the lease default/inference-autoscaler", "stands by")
+        said(await check(cluster, leader={"elect": False}), Level.WARNING, "would act beside it")

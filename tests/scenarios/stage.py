@@ -1,4 +1,3 @@
-# ruff: noqa: E501
 """A daemon, the whole real thing, beside an emulated cluster: over real HTTP, in virtual time."""
 
 from __future__ import annotations
@@ -111,7 +110,8 @@ async def staged(
         await cluster.settled()
         config = cluster.kubeconfig(tmp_path / "config", **({"token": token} if token else {}))
         chosen, _ = tree.load(None, {}, kubeconfig=str(config), policy=(str(file),),  # as flags would
-                              **{"interval": 1.0, "http": {"listen": "127.0.0.1:0"}, "reload": 0.5} | settings)  # fmt: skip
+                              **{"interval": 1.0, "http": {"listen": "127.0.0.1:0"}, "reload": 0.5,
+                                 "leader": {"elect": False}} | settings)  # fmt: skip
         files: Reloading[Policies] = Reloading([file], lambda: policy_files.load([file]), policy_files.load([file]))
         async with opened(chosen, epoch=cluster.plane.timeline.wall()) as parts:
             ticks: list[Tick] = []

@@ -49,3 +49,32 @@ async def test_one_leads_and_the_other_takes_over_at_once_when_it_ends(tmp_path:
             assert len(stage.ticks) == ended
             stop.set()
             await running
+
+
+@pytest.mark.looptime
+async def test_two_that_act_without_leadership_notice_each_other(tmp_path: Path) -> None:
+    async with staged(cluster_spec(20.0), tmp_path) as stage:
+        await asyncio.sleep(30)
+        settings = stage.daemon.settings
+        file = Path(settings.policy[0])
+        files = Reloading([file], lambda: policy_files.load([file]), policy_files.load([file]))
+        stage.load = 60.0
+        await asyncio.sleep(60)
+        assert stage.daemon.health.checks["alone"].ok, "its own resizes are no rival's"
+        async with opened(settings, epoch=stage.cluster.plane.timeline.wall()) as parts:
+            second, stop = Daemon(settings, parts, files), asyncio.Event()
+            running = asyncio.create_task(second.run(stop))
+            for turn in range(8):
+                stage.load = (160.0, 20.0)[turn % 2]
+                await asyncio.sleep(45)
+            crowded = [one for one in (stage.daemon, second) if not one.health.checks["alone"].ok]
+            assert crowded, "whoever was second to act says so"
+            for daemon in crowded:
+                told = daemon.health.checks["alone"].detail
+                assert "another process resizes in the name of inference-autoscaler" in told
+                assert daemon.metrics.registry.get_sample_value("autoscaler_rival") == 1.0
+                assert daemon.health.ready, "it is told, and no reason to restart"
+            stop.set()
+            await running
+        await asyncio.sleep(700)
+        assert stage.daemon.health.checks["alone"].ok

@@ -25,7 +25,7 @@ from autoscaler.reload import Reloading
 from tests.manifests.test_rights import as_admin
 from tests.scenarios.stage import NAMESPACE, POLICY, Stage, cluster_spec, staged
 
-HERE: dict[str, Any] = {"leader": {"namespace": NAMESPACE}}
+HERE: dict[str, Any] = {"leader": {"elect": False, "namespace": NAMESPACE}}
 PATH = f"/api/v1/namespaces/{NAMESPACE}/configmaps"
 HASH = "pod-template-hash"
 FIXED = POLICY.replace("maxReplicas: 6", "maxReplicas: 2")
