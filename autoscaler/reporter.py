@@ -17,6 +17,7 @@ from autoscaler.act.apply import Sent
 from autoscaler.act.ports import Result
 from autoscaler.act.sizes import changes, overlay, spell
 from autoscaler.decide.history import History, compact, restore
+from autoscaler.kube.budget_report import budget_status, refused_budget
 from autoscaler.kube.events import EventWriter, Occurrence, Regarding
 from autoscaler.kube.lasting import LearnedSizes
 from autoscaler.kube.learned import Kept, LearnedState
@@ -28,8 +29,9 @@ from autoscaler.model.policy import API_VERSION, Mode, Policy
 from autoscaler.model.reason import Code
 from autoscaler.model.seen import Subject
 from autoscaler.model.workload import WorkloadRef
-from autoscaler.observe.policy_files import POLICY_KIND, Policies
-from autoscaler.observe.resources import Obeyed
+from autoscaler.observe.policy_files import Policies
+from autoscaler.observe.policy_object import BUDGET_KIND, POLICY_KIND
+from autoscaler.observe.resources import Obeyed, ResourceSeen
 from autoscaler.parts import Parts
 
 NOTABLE: Final = frozenset(
@@ -53,6 +55,7 @@ class Reporter:
         self._parts = parts
         self.events = EventWriter(parts.client, instance)
         self.statuses = StatusWriter(parts.client)
+        self.budgets = StatusWriter(parts.client, BUDGET_KIND, "capacitybudgets")
         self.sizes = LearnedSizes(parts.client)
         self.state = LearnedState(parts.client, parts.namespace)
         self._stands: dict[tuple[WorkloadRef, Code], float] = {}
@@ -66,6 +69,7 @@ class Reporter:
             tasks.create_task(self.state.run(), name="keep what was learned")
             if self._parts.resources is not None:
                 tasks.create_task(self.statuses.run(), name="write statuses")
+                tasks.create_task(self.budgets.run(), name="write budgets' statuses")
 
     async def finish(self) -> None:
         """Write what waits, at the end."""
@@ -73,6 +77,7 @@ class Reporter:
         await self.events.flush()
         if self._parts.resources is not None:
             await self.statuses.write_due()
+            await self.budgets.write_due()
 
     def tell(self, tick: Tick, histories: Mapping[WorkloadRef, History], files: Policies) -> None:
         """Take note of one tick."""
@@ -111,9 +116,26 @@ class Reporter:
         assert self._parts.resources is not None
         for resource in self._parts.resources.seen():
             problem = obeyed.refused.get(resource.uid)
-            if problem is not None and resource.kind == POLICY_KIND:
+            if resource.kind == BUDGET_KIND:
+                self._say_budget(resource, problem, subjects, tick)
+            elif problem is not None:
+                told = refused_status(resource.generation, problem, tick.seen.at, _refusal(resource, problem))
                 self.statuses.seed(resource.ref, resource.status)
-                self.statuses.offer(resource.ref, refused_status(resource.generation, problem, tick.seen.at))
+                self.statuses.offer(resource.ref, told)
+
+    def _say_budget(
+        self, resource: ResourceSeen, problem: str | None, subjects: Mapping[WorkloadRef, Subject], tick: Tick
+    ) -> None:
+        self.budgets.seed(resource.ref, resource.status)
+        shared = next((one for one in tick.seen.ledger.budgets if one.ref == resource.ref), None)
+        if problem is not None:
+            told = refused_budget(resource.generation, problem, _refusal(resource, problem), tick.seen.at)
+        elif shared is None:
+            return  # new since this tick's picture
+        else:
+            views = {ref: subject.view for ref, subject in subjects.items()}
+            told = budget_status(shared, resource.generation, views, tick.plans, tick.seen.at)
+        self.budgets.offer(resource.ref, told)
 
     def _acted(self, subject: Subject, sent: list[Sent]) -> None:
         """One Event for all that was done alike, in one tick, for one reason."""
@@ -189,6 +211,13 @@ def _change(action: Action) -> str:
 def learned_text(history: History) -> str:
     """What was learned, as the status carries it over a restart."""
     return json.dumps(compact(history), separators=(",", ":"), sort_keys=True)
+
+
+def _refusal(resource: ResourceSeen, problem: str) -> str:
+    """In one word: what is wrong with it itself, or between it and others."""
+    if resource.made is None:
+        return "InvalidSpec"
+    return "BudgetNotFound" if problem.startswith("spec.budget: ") else "Conflict"
 
 
 def _in_cluster(policy: Policy) -> bool:

@@ -72,8 +72,9 @@ def _reading(namespace: str | None, resources: bool) -> Iterator[Right]:
     if resources:
         for plural in ("inferenceautoscalers", "capacitybudgets"):
             yield Right(look, "inference-autoscaler.dev", plural, namespace, "policies in the cluster can't be read")
-        yield Right(("patch",), "inference-autoscaler.dev", "inferenceautoscalers/status", namespace,
-                    "policies don't show their status", Level.WARNING)  # fmt: skip
+        for plural in ("inferenceautoscalers/status", "capacitybudgets/status"):
+            yield Right(("patch",), "inference-autoscaler.dev", plural, namespace,
+                        "policies and budgets don't show their status", Level.WARNING)  # fmt: skip
 
 
 def _writing(policies: Sequence[Policy], plurals: Mapping[tuple[str, str], str]) -> Iterator[Right]:

@@ -52,10 +52,10 @@ def status_of(view: WorkloadView, policy: Policy, plan: Plan, at: float, learned
     )
 
 
-def refused_status(generation: int, problem: str, at: float) -> PolicyStatus:
+def refused_status(generation: int, problem: str, at: float, reason: str = "InvalidSpec") -> PolicyStatus:
     """For a resource that can't be obeyed: Ready=False with the reason in a sentence."""
     failed = Condition(
-        type="Ready", status="False", reason="InvalidSpec", message=problem, last_transition_time=stamp(at),
+        type="Ready", status="False", reason=reason, message=problem, last_transition_time=stamp(at),
         observed_generation=generation or None,
     )  # fmt: skip
     return PolicyStatus(observed_generation=generation or None, conditions=(failed,))

@@ -17,7 +17,7 @@ from autoscaler.kube.discovery import object_path
 from autoscaler.kube.errors import KubeError, NoRight
 from autoscaler.kube.pace import BACKGROUND
 from autoscaler.model.policy import API_VERSION
-from autoscaler.model.status import PolicyStatus
+from autoscaler.model.status import BudgetStatus, PolicyStatus
 from autoscaler.model.workload import WorkloadRef
 
 APPLY: Final = "application/apply-patch+yaml"
@@ -43,8 +43,8 @@ class _Resource:
 class StatusWriter:
     """``offer`` what is true now, as often as you like; ``write_due`` writes what is due."""
 
-    def __init__(self, client: KubeClient) -> None:
-        self._client = client
+    def __init__(self, client: KubeClient, kind: str = KIND, plural: str = PLURAL) -> None:
+        self._client, self._kind, self._plural = client, kind, plural
         self._resources: dict[WorkloadRef, _Resource] = {}
         self._barred_until = float("-inf")
         self.writes = 0
@@ -61,7 +61,7 @@ class StatusWriter:
     def forget(self, ref: WorkloadRef) -> None:
         self._resources.pop(ref, None)
 
-    def offer(self, ref: WorkloadRef, status: PolicyStatus) -> None:
+    def offer(self, ref: WorkloadRef, status: PolicyStatus | BudgetStatus) -> None:
         """What the status should say. Not yet a request."""
         kept = self._resources.setdefault(ref, _Resource())
         body = status.model_dump(mode="json", by_alias=True, exclude_none=True)
@@ -99,10 +99,10 @@ class StatusWriter:
         """False when it is no use to go on now."""
         status = kept.wanted
         body = {
-            "apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": ref.name, "namespace": ref.namespace},
+            "apiVersion": API_VERSION, "kind": self._kind, "metadata": {"name": ref.name, "namespace": ref.namespace},
             "status": status,
         }  # fmt: skip
-        path = object_path(API_VERSION, PLURAL, ref.namespace, ref.name, "status")
+        path = object_path(API_VERSION, self._plural, ref.namespace, ref.name, "status")
         query = {"fieldManager": FIELD_MANAGER, "force": "true"}
         kept.written_at = asyncio.get_running_loop().time()  # a failure also waits its gap
         try:
@@ -110,7 +110,7 @@ class StatusWriter:
             if answer.status == 404:
                 kept.written_at += REFRESH_S  # the resource is gone, which its watch will tell as well
                 return True
-            answer.expect(f"write the status of {ref}")
+            answer.expect(f"write the status of {self._kind} {ref}")
         except NoRight as error:
             _log.warning("statuses are not written: %s", error)
             self._barred_until = kept.written_at + RIGHTLESS_S
@@ -125,13 +125,16 @@ class StatusWriter:
 
 def essence(status: Mapping[str, Any]) -> dict[str, Any]:
     """What a person would notice: everything but times, ages, measured numbers and learned state."""
-    kept = {key: value for key, value in status.items() if key not in ("learned", "objective", "lastDecision")}
+    passing = ("learned", "objective", "lastDecision", "wantedCpu")
+    kept = {key: value for key, value in status.items() if key not in passing}
     objective = status.get("objective") or {}
     kept["objective"] = (objective.get("text"), objective.get("absent"))
     decision = status.get("lastDecision") or {}
     kept["lastDecision"] = (decision.get("action"), decision.get("reason"))
     kept["conditions"] = [(c.get("type"), c.get("status"), c.get("reason")) for c in status.get("conditions") or ()]
     kept["containers"] = [(c.get("name"), c.get("desired"), c.get("actual")) for c in status.get("containers") or ()]
+    if "members" in status:
+        kept["members"] = [(m.get("name"), m.get("cpu"), m.get("memory")) for m in status["members"]]
     return kept
 
 

@@ -62,7 +62,9 @@ class Condition(Spec):
     """A condition as everywhere in Kubernetes."""
 
     type: str = Field(
-        description="Ready, AbleToScale, ScalingActive, ScalingLimited or ResizePossible.", min_length=1, max_length=316
+        description="Ready, AbleToScale, ScalingActive, ScalingLimited or ResizePossible; Short of a budget.",
+        min_length=1,
+        max_length=316,
     )
     status: Literal["True", "False", "Unknown"] = Field(description="Whether it holds.")
     reason: str = Field(description="Code of the reason.", max_length=1024)
@@ -83,3 +85,22 @@ class PolicyStatus(Spec):
     last_decision: DecisionStatus | None = Field(None, description="What was last done or held, and why.")
     learned: str | None = Field(None, description="What was learned, compact, read back after a restart.")
     conditions: tuple[Condition, ...] = Field((), description="Conditions, one of each type.")
+
+
+class BudgetMember(Spec):
+    """One workload's part of a budget."""
+
+    name: str = Field(description="Name of the InferenceAutoscaler.")
+    cpu: str | None = Field(None, description="CPU of its pods' sized containers, as their specs ask for.")
+    memory: str | None = Field(None, description="Memory of the same.")
+    wanted_cpu: str | None = Field(None, description="CPU that its last decision would like, before sharing.")
+
+
+class BudgetStatus(Spec):
+    """status of a CapacityBudget."""
+
+    observed_generation: int | None = Field(None, description="Generation of the resource that was last read.")
+    used: SizeStatus | None = Field(None, description="What all members have together.")
+    wanted_cpu: str | None = Field(None, description="CPU that all members would like together, before sharing.")
+    members: tuple[BudgetMember, ...] = Field((), description="Who names it, with what each has and would like.")
+    conditions: tuple[Condition, ...] = Field((), description="Conditions, one of each type: Ready, Short.")

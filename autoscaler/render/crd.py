@@ -20,7 +20,7 @@ from autoscaler.model.policy import (
     PolicySpec,
     Spec,
 )
-from autoscaler.model.status import PolicyStatus
+from autoscaler.model.status import BudgetStatus, PolicyStatus
 from autoscaler.render.schema import Schema, object_schema, rule
 
 _ORDERED: Final = rule(
@@ -65,6 +65,12 @@ POLICY_COLUMNS: Final = (
 BUDGET_COLUMNS: Final = (
     ("CPU", "string", ".spec.cpu", "CPU that all members may have together.", 0),
     ("Memory", "string", ".spec.memory", "Memory that all members may have together.", 0),
+    ("Used CPU", "string", ".status.used.cpu", "CPU that all members have together.", 0),
+    ("Wanted CPU", "string", ".status.wantedCpu", "CPU that all members would like together.", 0),
+    ("Used Memory", "string", ".status.used.memory", "Memory that all members have together.", 0),
+    ("Ready", "string", '.status.conditions[?(@.type=="Ready")].status', "Whether it is obeyed.", 0),
+    ("Short", "string", '.status.conditions[?(@.type=="Short")].status', "Whether a member wants more of it.", 0),
+    ("Message", "string", '.status.conditions[?(@.type=="Short")].message', "Who wants more, and how much.", 1),
     ("Age", "date", ".metadata.creationTimestamp", "", 0),
 )
 
@@ -87,7 +93,7 @@ def definitions() -> Mapping[str, Schema]:
             [],
             "CPU and memory that all workloads which name it may have together.",
             object_schema(BudgetSpec, RULES),
-            None,
+            budget_status(),
             BUDGET_COLUMNS,
         ),
     }
@@ -114,6 +120,13 @@ def policy_status() -> Schema:
     schema = object_schema(PolicyStatus, RULES)
     schema["properties"]["learned"]["maxLength"] = 32768
     for items, key in (("conditions", "type"), ("containers", "name")):
+        schema["properties"][items] |= {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": [key]}
+    return schema
+
+
+def budget_status() -> Schema:
+    schema = object_schema(BudgetStatus, RULES)
+    for items, key in (("conditions", "type"), ("members", "name")):
         schema["properties"][items] |= {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": [key]}
     return schema
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from autoscaler.model.policy import BudgetSpec
-from autoscaler.render.crd import RULES, policy_spec, policy_status
+from autoscaler.render.crd import RULES, budget_status, policy_spec, policy_status
 from autoscaler.render.schema import Schema, object_schema
 
 HEADER = """\
@@ -29,6 +29,8 @@ def page() -> str:
         _table("status", policy_status()),
         "## CapacityBudget: spec\n",
         _table("spec", object_schema(BudgetSpec, RULES)),
+        "## CapacityBudget: status\n",
+        _table("status", budget_status()),
     ]
     return "\n".join(parts)
 

@@ -109,6 +109,8 @@ def policy_for(name: str) -> dict[str, Any]:
 async def a_working_life(stage: Stage) -> None:
     """A policy from a file and two as resources, a breach, more than size can serve, and all back again."""
     path = f"/apis/{API_VERSION}/namespaces/{NAMESPACE}/inferenceautoscalers"
+    budget = {"apiVersion": API_VERSION, "kind": "CapacityBudget", "metadata": {"name": "all"}, "spec": {"cpu": "64"}}
+    await as_admin(stage, "POST", path.replace("inferenceautoscalers", "capacitybudgets"), budget)
     for name in RESOURCES:
         await as_admin(stage, "POST", path, policy_for(name))
     await asyncio.sleep(20)

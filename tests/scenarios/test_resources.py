@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +74,7 @@ async def test_a_file_wins_over_a_resource_for_the_same_target_and_that_is_told(
         status = (await api.call("GET", f"{PATH}/again"))["status"]
         ready = {c["type"]: c for c in status["conditions"]}["Ready"]
         assert ready["status"] == "False"
+        assert ready["reason"] == "Conflict"
         assert "has a policy already" in ready["message"]
         assert len(stage.ticks[-1].plans) == 1
 
@@ -103,3 +105,57 @@ async def test_blindness_is_told_when_it_lasts_and_not_at_every_start(tmp_path: 
         assert sorted(each["regarding"]["kind"] for each in told) == ["Deployment", "InferenceAutoscaler"]
         status = (await api.call("GET", f"{PATH}/resnet"))["status"]
         assert {c["type"]: c["status"] for c in status["conditions"]}["ScalingActive"] == "False"
+
+
+@pytest.mark.looptime
+async def test_of_two_resources_for_one_target_the_older_is_obeyed(tmp_path: Path) -> None:
+    async with staged(cluster_spec(20.0), tmp_path, policy=NONE, resources=True) as stage:
+        api = Api(stage)
+        for name in ("zebra", "again"):  # the older has the later name
+            await api.call(
+                "POST", PATH, yaml.safe_load(POLICY.replace("{name: resnet, namespace", f"{{name: {name}, namespace"))
+            )
+            await asyncio.sleep(3)
+        await asyncio.sleep(20)
+        ready = {}
+        for name in ("zebra", "again"):
+            status = (await api.call("GET", f"{PATH}/{name}"))["status"]
+            ready[name] = {c["type"]: c for c in status["conditions"]}["Ready"]
+        assert ready["zebra"]["status"] == "True"
+        assert (ready["again"]["status"], ready["again"]["reason"]) == ("False", "Conflict")
+        assert "zebra" in ready["again"]["message"]
+        await api.call("DELETE", f"{PATH}/zebra")
+        await asyncio.sleep(20)
+        status = (await api.call("GET", f"{PATH}/again"))["status"]
+        assert {c["type"]: c["status"] for c in status["conditions"]}["Ready"] == "True", "its turn has come"
+
+
+@pytest.mark.looptime
+async def test_a_budget_tells_who_has_how_much_of_it_and_who_wants_more(tmp_path: Path) -> None:
+    async with staged(cluster_spec(20.0), tmp_path, policy=NONE, resources=True) as stage:
+        api = Api(stage)
+        policy = yaml.safe_load(POLICY)
+        policy["spec"]["budget"] = "vision"
+        await api.call("POST", PATH, policy)
+        await asyncio.sleep(15)
+        ready = {c["type"]: c for c in (await api.call("GET", f"{PATH}/resnet"))["status"]["conditions"]}["Ready"]
+        assert (ready["status"], ready["reason"]) == ("False", "BudgetNotFound")
+        budgets = PATH.replace("inferenceautoscalers", "capacitybudgets")
+        budget = {"apiVersion": policy["apiVersion"], "kind": "CapacityBudget", "metadata": {"name": "vision"}}
+        await api.call("POST", budgets, budget | {"spec": {"cpu": "1500m"}})
+        await asyncio.sleep(30)
+        calm = (await api.call("GET", f"{budgets}/vision"))["status"]
+        assert calm["observedGeneration"] == 1
+        assert {c["type"]: c["status"] for c in calm["conditions"]} == {"Ready": "True", "Short": "False"}
+        stage.load = 110.0
+        await asyncio.sleep(60)
+        status = (await api.call("GET", f"{budgets}/vision"))["status"]
+        assert status["used"]["cpu"] == "1500m" == f"{round(sum(stage.cores()) * 1000)}m"
+        assert [one["name"] for one in status["members"]] == ["resnet"]
+        assert status["members"][0]["cpu"] == "1500m"
+        short = {c["type"]: c for c in status["conditions"]}["Short"]
+        assert short["status"] == "True"
+        assert short["message"].startswith("resnet: ")
+        writes = [e.at for e in stage.cluster.audit.writes() if e.resource == "capacitybudgets" and e.subresource]
+        assert 2 <= len(writes) <= 9
+        assert all(later - earlier >= 9.9 for earlier, later in pairwise(writes))
