@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from autoscaler.check.findings import Finding, fine, warn, wrong
+from autoscaler.check.limits import of_limits
 from autoscaler.model.plan import Ledger
 from autoscaler.model.policy import Controls, Mode, Policy, Shrink
 from autoscaler.model.quantity import format_cpu, format_memory
@@ -24,7 +25,8 @@ def of_workload(subject: Subject, ledger: Ledger) -> Iterator[Finding]:
     yield from _owners(about, view, policy)
     if policy.spec.vertical.enabled:
         yield from _pods(about, policy, sized)
-        yield from _bounds(about, policy, sized, ledger)
+        yield from _bounds(about, policy, sized)
+        yield from of_limits(about, view, policy, sized, ledger)
         yield from _room(about, policy, sized, ledger)
     if policy.spec.horizontal.enabled:
         yield from _replicas(about, view, policy)
@@ -124,7 +126,7 @@ def _sides(about: str, controls: Controls, containers: Sequence[Container]) -> I
         )  # fmt: skip
 
 
-def _bounds(about: str, policy: Policy, sized: Sequence[tuple[Pod, Container]], ledger: Ledger) -> Iterator[Finding]:
+def _bounds(about: str, policy: Policy, sized: Sequence[tuple[Pod, Container]]) -> Iterator[Finding]:
     cpu, memory = policy.spec.vertical.cpu, policy.spec.vertical.memory
     sizes = [one.desired.cpu for _, one in sized if one.desired.cpu is not None]
     if sizes:
@@ -147,40 +149,10 @@ def _bounds(about: str, policy: Policy, sized: Sequence[tuple[Pod, Container]], 
         if held:
             shown = ", ".join(sorted(format_memory(amount) for amount in held if amount is not None))
             yield fine(about, "bounds", f"memory stays at {shown}: vertical.memory.max is not set")
-    view = ledger.limit_ranges.get(policy.ref.namespace)
-    if view is not None:
-        if view.cpu_max is not None and (cpu.max is None or cpu.max > view.cpu_max):
-            yield warn(
-                about, "bounds", f"a LimitRange allows at most {format_cpu(view.cpu_max)} CPU a container",
-                f"no pod grows beyond it; set vertical.cpu.max: {format_cpu(view.cpu_max)} or less",
-            )  # fmt: skip
-        if view.cpu_min is not None and cpu.min < view.cpu_min:
-            yield warn(
-                about, "bounds", f"a LimitRange asks for at least {format_cpu(view.cpu_min)} CPU a container",
-                f"no pod shrinks below it; set vertical.cpu.min: {format_cpu(view.cpu_min)} or more",
-            )  # fmt: skip
-        if view.memory_max is not None and memory.max is not None and memory.max > view.memory_max:
-            yield warn(
-                about, "bounds", f"a LimitRange allows at most {format_memory(view.memory_max)} memory a container",
-                f"set vertical.memory.max: {format_memory(view.memory_max)} or less",
-            )  # fmt: skip
 
 
 def _room(about: str, policy: Policy, sized: Sequence[tuple[Pod, Container]], ledger: Ledger) -> Iterator[Finding]:
     cpu = policy.spec.vertical.cpu
-    for quota in ledger.quotas:
-        if quota.namespace != policy.ref.namespace:
-            continue
-        for key in ("requests.cpu", "cpu", "limits.cpu"):
-            hard = quota.hard.get(key)
-            if hard is None:
-                continue
-            left = hard - quota.used.get(key, 0)
-            if left < cpu.step:
-                yield warn(
-                    about, "room", f"quota {quota.name} has {format_cpu(max(0, left))} of {key} left: no pod can grow",
-                    f"raise its {key}, or free some",
-                )  # fmt: skip
     nodes = {pod.node for pod, _ in sized if pod.node}
     if not ledger.nodes_known:
         yield warn(
@@ -203,7 +175,7 @@ def _room(about: str, policy: Policy, sized: Sequence[tuple[Pod, Container]], le
         )  # fmt: skip
     elif nodes:
         least = min((ledger.free_cpu(name) or 0 for name in nodes if name in ledger.nodes), default=0)
-        yield fine(about, "room", f"at least {format_cpu(least)} CPU is free on each of its {len(nodes)} nodes")
+        yield fine(about, "room", f"each of its {len(nodes)} nodes has at least {format_cpu(least)} CPU free")
 
 
 def _replicas(about: str, view: WorkloadView, policy: Policy) -> Iterator[Finding]:

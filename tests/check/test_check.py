@@ -121,10 +121,43 @@ class TestWorkload:
         books = ledger(quotas=(QuotaView("serving", "q", {"requests.cpu": 1000}, {"requests.cpu": 950}),))
         said(findings(books=books), Level.WARNING, "quota q", "50m")
 
+    def test_a_quota_that_leaves_a_step_and_no_new_pod(self) -> None:
+        books = ledger(quotas=(QuotaView("serving", "q", {"requests.cpu": 600}, {"requests.cpu": 500}),))
+        bounds = {"vertical": {"cpu": {"max": "4"}}}
+        one = view(pod(), template=Resources(500, 1000))
+        found = findings(one, books=books, **bounds, horizontal={"maxReplicas": 3})
+        said(found, Level.WARNING, "100m of requests.cpu left (600m hard, 500m used)", "takes 500m", "maxReplicas: 1")
+        found = findings(one, books=books, **bounds)
+        said(found, Level.WARNING, "100m of requests.cpu left", "allow 1500m more", "vertical.cpu.max")
+        said(findings(one, books=books, vertical={"cpu": {"max": "1200m"}}), Level.OK, "100m of requests.cpu left")
+
+    def test_a_quota_of_limits_and_of_memory(self) -> None:
+        hard, used = {"limits.cpu": 2000, "limits.memory": 4 * GI}, {"limits.cpu": 1000, "limits.memory": 2 * GI}
+        books = ledger(quotas=(QuotaView("serving", "q", hard, used), QuotaView("other", "o", {"cpu": 1}, {"cpu": 1})))
+        found = findings(view(pod()), books, vertical={"cpu": {"max": "3"}, "memory": {"max": "6Gi"}})
+        said(found, Level.WARNING, "1 of limits.cpu left", "allow 2 more")
+        said(found, Level.WARNING, "2Gi of limits.memory left", "allow 4Gi more", "vertical.memory.max")
+        assert not any("quota o" in one.text for one in found)
+        only = findings(view(pod()), books, vertical={"cpu": {"max": "3", "controls": "RequestsOnly"}})
+        said(only, Level.OK, "1 of limits.cpu left")
+
+    def test_a_quota_of_pods(self) -> None:
+        books = ledger(quotas=(QuotaView("serving", "q", {"pods": 2}, {"pods": 1}),))
+        said(findings(books=books, horizontal={"maxReplicas": 2}), Level.OK, "1 of pods left (2 hard, 1 used)")
+        found = findings(books=books, horizontal={"maxReplicas": 3})
+        said(found, Level.WARNING, "allow 2 more", "lower horizontal.maxReplicas")
+
+    def test_a_minimum_that_nothing_can_give(self) -> None:
+        books = ledger(node(cpu=16000))
+        said(findings(books=books, vertical={"cpu": {"min": "64"}}), Level.PROBLEM, "any node can give", "has 16 CPU")
+        assert works(findings(books=books, vertical={"cpu": {"min": "16"}}))
+        books = ledger(limit_ranges={"serving": LimitRangeView(pod_cpu_max=1500)})
+        said(findings(books=books, vertical={"cpu": {"min": "2"}}), Level.PROBLEM, "1500m CPU a pod", "or less")
+
     def test_a_full_node(self) -> None:
         books = ledger(node(cpu=4000), committed_cpu={"node-1": 3950})
         said(findings(books=books), Level.WARNING, "no room to grow on 1 of its 1 nodes (node-1)")
-        said(findings(books=ledger(node(cpu=4000))), Level.OK, "4 CPU is free")
+        said(findings(books=ledger(node(cpu=4000))), Level.OK, "4 CPU free")
 
     def test_a_maximum_beyond_its_nodes(self) -> None:
         said(findings(books=ledger(node(cpu=4000)), vertical={"cpu": {"max": "8"}}), Level.WARNING, "any of its nodes")
