@@ -20,7 +20,7 @@ from autoscaler.model.signal import Absent, Cause, Measured, Reading, Signals
 
 GOAL = 0.1
 """Share of the allowed misses that head-room aims at: the rest is for what can't be foreseen."""
-WORTH = 3.5
+WORTH = 3.0
 """What being short for a share of the moments costs, against the same share of the load in cores kept ready."""
 DRAIN_TARGETS = 4.0
 """A backlog is to be gone within this many targets."""

@@ -13,7 +13,7 @@ from autoscaler.model.plan import Want
 from autoscaler.model.reason import Code, Reason, because
 from autoscaler.model.signal import Absent, Cause, Measured
 
-CALM = 120.0
+CALM = 200.0
 """Seconds in which a shrink that wins little must not have been needed: what is soon taken back costs two resizes."""
 WORTHWHILE = 0.25
 """A shrink by this part of the size needs only the policy's window."""
