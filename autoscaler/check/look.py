@@ -12,7 +12,7 @@ from autoscaler.act.show import PrintingSink
 from autoscaler.check import leading, metrics, probe, rights, server, workloads
 from autoscaler.check.findings import Finding, warn, wrong
 from autoscaler.kube.discovery import Discovery, server_version
-from autoscaler.kube.errors import KubeError
+from autoscaler.kube.errors import KubeError, NoRight, Refused
 from autoscaler.loop import ControlLoop
 from autoscaler.model.seen import Seen
 from autoscaler.observe.policy_files import Policies
@@ -39,7 +39,7 @@ async def look(settings: Settings, policies: Policies, asked: Asked) -> tuple[Fi
             version = await server_version(parts.client)
             resize = await Discovery(parts.client).has("v1", "pods/resize")
         except KubeError as error:
-            return (wrong("cluster", "server", f"{parts.client.where} doesn't answer: {error}", "start or name it"),)
+            return (_no_server(parts.client.where, error),)
         found: list[Finding] = []
         seen, obeyed = await _see(parts, settings, policies, asked.looks, found)
         found = [*server.of_server(version, resize, obeyed.policies), *await _rights(parts, settings, obeyed), *found]
@@ -55,6 +55,19 @@ async def look(settings: Settings, policies: Policies, asked: Asked) -> tuple[Fi
         if not obeyed.policies:
             found.append(warn("cluster", "policies", "no policy is obeyed", "name one with --policy"))
         return tuple(found)
+
+
+def _no_server(where: str, error: KubeError) -> Finding:
+    """The server refuses the login, answers with an error, or doesn't answer: three things to do."""
+    if isinstance(error, NoRight) and error.refusal.status == 401:
+        todo = "log in anew, or name credentials that are valid with --kubeconfig and --context"
+        return wrong("cluster", "server", f"{where} refuses the login: {error}", todo)
+    if isinstance(error, NoRight):
+        return wrong("cluster", "server", f"{where} refuses a look at its version: {error}", "grant system:discovery")
+    if isinstance(error, Refused):
+        return wrong("cluster", "server", f"{where} answers no API: {error}", "name an API server with --kubeconfig")
+    todo = "look whether it runs and can be reached, or name another with --kubeconfig, --context or --server"
+    return wrong("cluster", "server", f"{where} doesn't answer: {error}", todo)
 
 
 async def _see(

@@ -3,10 +3,11 @@ fits what a pod's page shows."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Final
 
 from autoscaler.check.findings import Finding, fine, warn, wrong
+from autoscaler.check.remedies import NO_BUCKET, PARTIAL, STALE, Told, remedy
 from autoscaler.model.policy import Policy
 from autoscaler.model.quantity import format_duration
 from autoscaler.model.seen import Subject
@@ -15,19 +16,6 @@ from autoscaler.observe import presets
 from autoscaler.observe.names import SignalNames, resolve
 from autoscaler.observe.page_door import ScrapeLimits, names_on_page
 
-REMEDIES: Final[Mapping[Cause, str]] = {
-    Cause.NOT_CONFIGURED: "name it under spec.signals, or the server's preset (autoscaler presets)",
-    Cause.NO_SUCH_METRIC: "correct its name under spec.signals, or name the server's preset (autoscaler presets)",
-    Cause.STALE: "look why its source stopped, or raise signals.maxAge",
-    Cause.PARTIAL: "look which pods don't answer",
-    Cause.SOURCE_DOWN: "look whether the pods' metrics port (prometheus.io/port) or Prometheus can be reached",
-    Cause.REFUSED: "correct the query",
-    Cause.NO_BUCKET: "give the server's histogram a bucket at the target, or choose a target that has one",
-    Cause.TOO_SHORT: "look longer: --watch-for 30s",
-    Cause.COUNTER_RESET: "look longer: --watch-for 30s",
-    Cause.NO_PODS: "wait until pods serve",
-}
-"""What to do about each cause."""
 NO_FAULT: Final = frozenset({Cause.NO_TRAFFIC, Cause.NAN, Cause.TOO_SHORT, Cause.COUNTER_RESET, Cause.NO_PODS})
 """Causes that say nothing against the set-up."""
 
@@ -39,20 +27,23 @@ def of_metrics(subject: Subject) -> Iterator[Finding]:
     signals, about = view.signals, str(view.ref)
     objective = policy.spec.objective
     if objective.latency is not None:
-        yield _needed(about, "misses of the latency objective", signals.misses, policy,
+        yield _needed(about, "misses of the latency objective", signals.misses, policy, Told.PAGE,
                       alone=objective.cpu is None and not objective.metrics)  # fmt: skip
-        yield from _useful(about, "requests", signals.requests, "demand can't be told from traffic")
-        yield from _useful(about, "requests in flight", signals.in_flight, "a stall can't be told from silence")
+        yield from _useful(about, "requests", signals.requests, policy, Told.PAGE, "demand can't be told from traffic")
+        silent = "a stall can't be told from silence"
+        yield from _useful(about, "requests in flight", signals.in_flight, policy, Told.PAGE, silent)
     for name in (metric.name for metric in objective.metrics):
         reading = signals.custom.get(name, Absent(Cause.NOT_CONFIGURED))
-        yield _needed(about, f"metric {name}", reading, policy, alone=objective.latency is None)
+        yield _needed(about, f"metric {name}", reading, policy, Told.QUERY, alone=objective.latency is None)
     if objective.cpu is not None and objective.latency is None and not objective.metrics:
-        yield _needed(about, "CPU use", signals.cpu, policy, alone=True)
+        yield _needed(about, "CPU use", signals.cpu, policy, Told.CPU, alone=True)
     else:
-        yield from _useful(about, "CPU use", signals.cpu, "a miss without CPU evidence buys no CPU")
-    yield from _useful(about, "throttled periods", signals.throttled, "throttling shows only as CPU use")
+        yield from _useful(about, "CPU use", signals.cpu, policy, Told.CPU, "a miss without CPU evidence buys no CPU")
+    without = "throttling shows only as CPU use"
+    yield from _useful(about, "throttled periods", signals.throttled, policy, Told.THROTTLING, without)
     if policy.spec.vertical.memory.max is not None:
-        yield from _useful(about, "working set", signals.working_set, "memory grows only after an OOM")
+        without = "memory grows only after an OOM"
+        yield from _useful(about, "working set", signals.working_set, policy, Told.CPU, without)
 
 
 async def of_page(subject: Subject, limits: ScrapeLimits | None = None) -> tuple[Finding, ...]:
@@ -99,34 +90,34 @@ def _fits(about: str, pod: str, shown: set[str], policy: Policy, names: SignalNa
         yield warn(about, "preset", text, "let the server expose a classic histogram of its requests, or use a mesh's")
 
 
-def _needed(about: str, what: str, reading: Reading, policy: Policy, *, alone: bool) -> Finding:
+def _needed(about: str, what: str, reading: Reading, policy: Policy, told: Told, *, alone: bool) -> Finding:
     if isinstance(reading, Measured):
         return _measured(about, what, reading, policy)
     text = f"{what}: {reading.cause}{f', {reading.detail}' if reading.detail else ''}"
     if reading.cause in NO_FAULT:
-        return warn(about, "metrics", text, REMEDIES.get(reading.cause, "send it some requests and check again"))
-    remedy = REMEDIES.get(reading.cause, "correct it at its source")
+        return warn(about, "metrics", text, remedy(reading, told, policy, "send it some requests and check again"))
+    todo = remedy(reading, told, policy)
     if alone:
-        return wrong(about, "metrics", text, remedy)
-    return warn(about, "metrics", f"{text} (another objective stands in)", remedy)
+        return wrong(about, "metrics", text, todo)
+    return warn(about, "metrics", f"{text} (another objective stands in)", todo)
 
 
 def _measured(about: str, what: str, reading: Measured, policy: Policy) -> Finding:
     how = f"{what} measured by {reading.source or 'its source'}, {format_duration(round(reading.age_s, 1))} old"
     if not reading.fresh(policy.spec.signals.max_age):
         limit = format_duration(policy.spec.signals.max_age)
-        return warn(about, "metrics", f"{how}, more than signals.maxAge {limit}", REMEDIES[Cause.STALE])
+        return warn(about, "metrics", f"{how}, more than signals.maxAge {limit}", STALE)
     if reading.coverage < 1.0:
-        return warn(about, "metrics", f"{how}, by {reading.coverage * 100:.0f}% of the pods", REMEDIES[Cause.PARTIAL])
+        return warn(about, "metrics", f"{how}, by {reading.coverage * 100:.0f}% of the pods", PARTIAL)
     if reading.note:
-        return warn(about, "metrics", f"{how}: {reading.note}", REMEDIES[Cause.NO_BUCKET])
+        return warn(about, "metrics", f"{how}: {reading.note}", NO_BUCKET)
     return fine(about, "metrics", how)
 
 
-def _useful(about: str, what: str, reading: Reading, without: str) -> Iterator[Finding]:
+def _useful(about: str, what: str, reading: Reading, policy: Policy, told: Told, without: str) -> Iterator[Finding]:
     """Not needed, but decisions are better with it."""
     if isinstance(reading, Measured) or reading.cause in NO_FAULT:
         return
     detail = f", {reading.detail}" if reading.detail else ""
-    remedy = REMEDIES.get(reading.cause, "correct it at its source")
-    yield warn(about, "metrics", f"{what}: {reading.cause}{detail}, so {without}", remedy)
+    todo = remedy(reading, told, policy)
+    yield warn(about, "metrics", f"{what}: {reading.cause}{detail}, so {without}", todo)

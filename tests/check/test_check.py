@@ -210,6 +210,31 @@ class TestMetrics:
         said(self.found(replace(self.GOOD, misses=Absent(Cause.NO_SUCH_METRIC))), Level.PROBLEM, "spec.signals")
         said(self.found(replace(self.GOOD, misses=Absent(Cause.NO_BUCKET))), Level.PROBLEM, "bucket at the target")
 
+    @pytest.mark.parametrize(
+        ("name", "absent", "words"),
+        [
+            ("misses", Absent(Cause.NOT_CONFIGURED, "none of signals.sources is set up in this process"),
+             ("--prometheus-url", "[prometheus, scrape, kubelet")),
+            ("misses", Absent(Cause.NO_SUCH_METRIC, "x", "prometheus"), ("scrapes these pods", "spec.signals")),
+            ("misses", Absent(Cause.NO_SUCH_METRIC, "x", "scrape"), ("autoscaler presets",)),
+            ("misses", Absent(Cause.REFUSED, "h:9090 refuses the credentials (HTTP 401)", "prometheus"),
+             ("--prometheus-token-file",)),
+            ("misses", Absent(Cause.SOURCE_DOWN, "x", "prometheus"), ("--prometheus-url",)),
+            ("misses", Absent(Cause.SOURCE_DOWN, "x", "scrape"), ("prometheus.io/port",)),
+            ("throttled", Absent(Cause.NO_SUCH_METRIC, "x", "kubelet"), ("CPU limit",)),
+            ("throttled", Absent(Cause.NO_SUCH_METRIC, "x", "prometheus"), ("CPU limit", "cadvisor")),
+            ("cpu", Absent(Cause.NO_SUCH_METRIC, "x", "scrape"), ("signals.sources",)),
+            ("cpu", Absent(Cause.REFUSED, "x", "kubelet"), ("nodes/proxy",)),
+            ("cpu", Absent(Cause.NOT_CONFIGURED), ("signals.sources",)),
+        ],
+    )  # fmt: skip
+    def test_the_remedy_is_of_who_was_asked_for_what(self, name: str, absent: Absent, words: tuple[str, ...]) -> None:
+        found = self.found(replace(self.GOOD, **{name: absent}))
+        (told,) = [one for one in found if one.level is not Level.OK]
+        assert all(word in told.remedy for word in words), told.remedy
+        if name != "misses":
+            assert "spec.signals" not in told.remedy
+
     def test_no_traffic_is_not(self) -> None:
         said(self.found(replace(self.GOOD, misses=Absent(Cause.NO_TRAFFIC))), Level.WARNING, "send it some requests")
 
