@@ -22,6 +22,7 @@ from autoscaler.kube.answer import Response, Tally, lines, notice_dead_peer
 from autoscaler.kube.connect import Access, find_access
 from autoscaler.kube.credentials import CHECK_S
 from autoscaler.kube.errors import THROTTLED, KubeError, NotLeading, Unreachable
+from autoscaler.kube.fence import MAY_SEND
 from autoscaler.kube.pace import READ, URGENT, Pace
 from autoscaler.kube.session import Session
 
@@ -156,7 +157,11 @@ class KubeClient:
 
         try:
             timeout = aiohttp.ClientTimeout(total=self._bound(method, path, urgent), sock_connect=CONNECT_S)
-            answer = await self._send(method, path, query, body, content_type, timeout)
+            turn = MAY_SEND.set(lambda: urgent or method in ("GET", "HEAD") or self.fence() > 0)
+            try:
+                answer = await self._send(method, path, query, body, content_type, timeout)
+            finally:
+                MAY_SEND.reset(turn)
             async with answer:
                 response = Response(answer.status, answer.headers, await answer.read())
         except (aiohttp.ClientConnectorCertificateError, aiohttp.ClientConnectorSSLError) as error:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from autoscaler.kube import credentials, proxies
 from autoscaler.kube.credentials import CREDENTIAL_PLUGIN_S
 from autoscaler.kube.errors import KubeconfigError
+from autoscaler.kube.fence import fence_requests
 
 if TYPE_CHECKING:
     from kubernetes_asyncio.client.api_client import ApiClient
@@ -48,6 +49,7 @@ class Access:
             client = ApiClient(configuration=configuration)
             # Decided above: the library's reading of the environment knows no networks and takes ~/.netrc along.
             client.rest_client.pool_manager._trust_env = False
+            fence_requests(client.rest_client.pool_manager)
         except TimeoutError:
             raise KubeconfigError(
                 f"{self.where}: the credential plugin gave no answer within {CREDENTIAL_PLUGIN_S:.0f}s: run it by hand"

@@ -126,6 +126,23 @@ async def test_a_write_is_not_sent_without_the_leadership(server: ApiServer, cli
 
 
 @pytest.mark.looptime
+async def test_leadership_lost_between_the_decision_and_the_socket_keeps_the_write_here(server: ApiServer) -> None:
+    """As in a process that was frozen there: allowed when it was asked for, no more when it is written."""
+    await server.put("/api/v1/namespaces/a/pods", {"metadata": {"name": "x"}})
+    async with KubeClient(find_access(server=server.url), jitter_s=0.01) as client:
+        path = "/api/v1/namespaces/a/pods/x"
+        for repeatable in (True, False):
+            left = [5.0]
+            client.fence = lambda left=left: left.pop() if left else 0.0
+            with pytest.raises((NotLeading, Unreachable), match="doesn't lead"):
+                await client.request("PATCH", path, None, {"spec": {}}, repeatable=repeatable)
+        assert server.asked("PATCH") == 0
+        assert (await client.request("GET", path)).ok, "reading needs no leadership"
+        assert (await client.request("PATCH", path, None, {"spec": {}}, priority=URGENT)).ok, "nor does the Lease"
+        client.fence = lambda: 5.0
+        assert (await client.request("PATCH", path, None, {"spec": {}})).ok
+
+
 async def test_the_largest_shortfall_goes_first() -> None:
     pace = Pace(qps=1, burst=1)
     order: list[float] = []

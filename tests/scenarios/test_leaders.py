@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import signal
+import sys
+from asyncio.subprocess import DEVNULL, Process
+from itertools import groupby
 from pathlib import Path
 
 import pytest
 
 from autoscaler.daemon import Daemon
+from autoscaler.emulate.audit import Entry
+from autoscaler.emulate.authorize import Rule
+from autoscaler.emulate.cluster import EmulatedCluster
 from autoscaler.loop import Tick
 from autoscaler.observe import policy_files
 from autoscaler.parts import opened
 from autoscaler.reload import Reloading
-from tests.scenarios.stage import cluster_spec, staged
+from tests.daemon.test_process import CLEAN
+from tests.scenarios.stage import POLICY, cluster_spec, staged
 
 
 @pytest.mark.looptime
@@ -78,3 +86,70 @@ async def test_two_that_act_without_leadership_notice_each_other(tmp_path: Path)
             await running
         await asyncio.sleep(700)
         assert stage.daemon.health.checks["alone"].ok
+
+
+async def test_a_frozen_leader_wakes_up_and_sends_nothing_and_a_killed_one_is_replaced(tmp_path: Path) -> None:
+    """Three real processes under a load that keeps them busy; the audit log tells who acted when."""
+    (tmp_path / "policy.yaml").write_text(POLICY)
+    async with EmulatedCluster(cluster_spec(20.0, startup=0.2)) as cluster, asyncio.TaskGroup() as tasks:
+        await cluster.settled()
+        clock = asyncio.get_running_loop().time
+        lease = ("coordination.k8s.io", "leases")
+
+        rates = [30.0, 40.0]
+
+        async def swing() -> None:
+            while True:
+                for rate in rates:
+                    cluster.workload("resnet").load = rate  # type: ignore[assignment]
+                    await asyncio.sleep(2)
+
+        def acts(who: str, since: float = 0.0) -> list[Entry]:
+            return [e for e in cluster.audit.writes() if e.user == who and e.resource != "leases" and e.at >= since]
+
+        def holder() -> str:
+            stored = cluster.plane.store.get(lease, "serving", "inference-autoscaler")
+            return str(stored.body["spec"]["holderIdentity"]).partition("_")[0] if stored is not None else ""
+
+        async def start(who: str) -> Process:
+            cluster.add_user(who, token=who, rules=[Rule(("*",), ("*",), ("*",))])
+            config = cluster.kubeconfig(tmp_path / who, token=who, namespace="serving")
+            return await asyncio.create_subprocess_exec(
+                sys.executable, "-m", "autoscaler", "run", "--policy", str(tmp_path / "policy.yaml"),
+                "--interval", "1s", "--http-listen", "off", "--kubeconfig", str(config), env={**CLEAN, "POD_NAME": who},
+                stdout=DEVNULL, stderr=DEVNULL,
+            )  # fmt: skip
+
+        swinging = tasks.create_task(swing())
+        processes = {who: await start(who) for who in ("first", "second")}
+        try:
+            await cluster.until(lambda: bool(acts("first") or acts("second")), within=20, what="somebody acts")
+            leader = holder()
+            (standby,) = processes.keys() - {leader}
+            processes[leader].send_signal(signal.SIGSTOP)
+            frozen = clock()
+            rates[:] = 90.0, 120.0
+            await cluster.until(lambda: bool(acts(standby)), within=20, what="the other takes over")
+            assert clock() - frozen < 17  # fifteen seconds, and two machines' worth of work on one
+            processes[leader].send_signal(signal.SIGCONT)
+            awake = clock()
+            rates[:] = 170.0, 220.0
+            await asyncio.sleep(4)
+            assert [e.at - awake for e in acts(leader, frozen + 0.5)] == [], (
+                "not a word, though it was in the middle of its work"
+            )
+            assert acts(standby, awake), "the load keeps the other busy"
+            processes[standby].kill()
+            killed = clock()
+            rates[:] = 400.0, 450.0
+            await cluster.until(lambda: bool(acts(leader, killed)), within=20, what="the first takes over again")
+            writers = [e.user for e in cluster.audit.writes() if e.user in processes and e.resource != "leases"]
+            assert [who for who, _ in groupby(writers)] == [leader, standby, leader]
+            assert "a resize" in {f"a {e.subresource}" for e in acts(leader)}
+        finally:
+            swinging.cancel()
+            for process in processes.values():
+                if process.returncode is None:
+                    process.send_signal(signal.SIGCONT)
+                    process.kill()
+                await process.wait()
