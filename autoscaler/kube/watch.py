@@ -8,6 +8,7 @@ that can't be read among thousands that can.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import random
 from collections.abc import AsyncGenerator, Callable, Mapping
@@ -169,6 +170,7 @@ class Reflector(Generic[T]):
         self._since: str | None = None
         self._silence_s = silence_s
         self._page = page
+        self._wanted_now = asyncio.Event()
         self._whole = False  # a list in pages that expired on the way is read in one piece the next time
 
     async def run(self) -> None:
@@ -176,7 +178,18 @@ class Reflector(Generic[T]):
         failures = 0
         while True:
             failures = 0 if await self.round() else failures + 1
-            await asyncio.sleep(self._pause(failures))
+            await self._rest(self._pause(failures))
+
+    def hurry(self) -> None:
+        """The server is known to be back: end the pause. A kind that may not be read keeps its own."""
+        if not self.barred:
+            self._wanted_now.set()
+
+    async def _rest(self, seconds: float) -> None:
+        self._wanted_now.clear()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._wanted_now.wait()
 
     async def round(self) -> bool:
         """List if that is needed, then watch until the connection ends. False when something went wrong."""

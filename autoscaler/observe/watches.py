@@ -19,6 +19,8 @@ from autoscaler.observe.known import Known, Share
 
 HEARTBEAT_S: Final = 5.0
 """A quiet watch is vouched for by asking the server for a sign of life this often."""
+RECALL_S: Final = 1.0
+"""A server that gave none is asked this often, so that all watches return as soon as it does."""
 _SCALER_KINDS: Final = ("HorizontalPodAutoscaler", "VerticalPodAutoscaler", "ScaledObject")
 _log = logging.getLogger(__name__)
 
@@ -41,7 +43,8 @@ class Watches:
         self.scope = scope
         self._client = client
         self._known = known
-        self._beat_at: float | None = None
+        self._vouched_at: dict[str, float] = {}
+        self._alive = True
         self._lost = False
         self.needed, self.optional = self._reflectors()
 
@@ -110,8 +113,8 @@ class Watches:
         heard = reflector.heard_at
         if heard is None or not reflector.synced.is_set():
             return float("-inf")
-        # An open watch with nothing to say is current as long as the server is alive.
-        return max(heard, self._beat_at) if reflector.watching and self._beat_at is not None else heard
+        # An open watch with nothing to say was current at every sign of life, and that stays so once it is lost.
+        return max(heard, self._vouched_at.get(reflector.kind.name, heard))
 
     def why(self, plural: str) -> str:
         """Why a kind isn't seen; empty when it is."""
@@ -131,8 +134,12 @@ class Watches:
 
     async def _heartbeats(self) -> None:
         while True:
-            await asyncio.sleep(HEARTBEAT_S)
+            await asyncio.sleep(HEARTBEAT_S if self._alive else RECALL_S)
+            before = self._alive
             await self._beat()
+            if self._alive and not before:  # nobody waits out a pause that was meant for a server that is away
+                for reflector in self.all:
+                    reflector.hurry()
             self._say()
 
     def _say(self) -> None:
@@ -144,11 +151,15 @@ class Watches:
 
     async def _beat(self) -> None:
         now = asyncio.get_running_loop().time()
-        if all(r.heard_at is not None and now - r.heard_at < HEARTBEAT_S for r in self.needed):
+        if self._alive and all(r.heard_at is not None and now - r.heard_at < HEARTBEAT_S for r in self.needed):
             return
+        open_ones = [r.kind.name for r in self.needed if r.watching]
         try:
             answer = await self._client.request("GET", "/livez", deadline=HEARTBEAT_S)
         except KubeError:
+            self._alive = False
             return
-        if answer.status < 500:  # even a 403 is a sign of life
-            self._beat_at = now
+        self._alive = answer.status < 500  # even a 403 is a sign of life
+        if self._alive:
+            still = (r.kind.name for r in self.needed if r.watching and r.kind.name in open_ones)
+            self._vouched_at |= dict.fromkeys(still, now)

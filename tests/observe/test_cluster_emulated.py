@@ -18,6 +18,7 @@ from autoscaler.kube.lease import Leadership
 from autoscaler.model.policy import Policy, PolicySpec
 from autoscaler.model.workload import WorkloadRef, WorkloadView
 from autoscaler.observe.cluster import ClusterObserver
+from autoscaler.observe.watches import RECALL_S
 
 SPEC = ClusterSpec(
     kubernetes="1.36",
@@ -90,6 +91,23 @@ async def test_an_api_server_that_goes_away_and_comes_back() -> None:
         (await client.request("PATCH", path, None, {"spec": {"replicas": 5}}, MERGE)).expect("scale")
         await until(lambda: len([p for p in web(observer).pods if p.ready]) == 5)
         assert not observer.problems()
+
+
+@pytest.mark.looptime
+async def test_the_age_is_of_the_last_sign_of_life_and_all_return_with_the_server() -> None:
+    """Quiet for 50 s, then away for 100 s: the age goes on from where it stood, and no watch waits out its pause."""
+    async with watching() as (cluster, _, observer):
+        clock = asyncio.get_running_loop().time
+        await asyncio.sleep(50)
+        before = observer.age()
+        assert before < 12
+        await cluster.server_down()
+        gone = clock()
+        for _ in range(100):
+            await asyncio.sleep(1)
+            assert abs(observer.age() - before - (clock() - gone)) < 0.1
+        await cluster.server_up()
+        await until(lambda: observer.age() < 3, within=4 * RECALL_S)
 
 
 @pytest.mark.looptime
