@@ -95,9 +95,10 @@ def test_a_preset_is_read_through_a_real_prometheus(told: dict[str, Signals], na
         assert not_configured(seen.failures)
     if name in NO_HISTOGRAM:
         assert not_configured(seen.misses)
+    elif name == "triton":  # a summary only brackets the share, the wider the fewer turns it has seen
+        assert failed / (100 + failed) <= measured(seen.misses).value <= 0.5
     else:
-        near = 0.05 if name == "triton" else 1e-6  # a summary only brackets the share
-        assert measured(seen.misses).value == pytest.approx((10 + failed) / (100 + failed), abs=near)
+        assert measured(seen.misses).value == pytest.approx((10 + failed) / (100 + failed), abs=1e-6)
     if name in NO_IN_FLIGHT:
         assert not_configured(seen.in_flight)
     else:
