@@ -60,6 +60,15 @@ def parse_cpu(text: str | int | float) -> Millicores:
     return Millicores(_ceil(amount * 1000))
 
 
+def parse_written_cpu(text: str | int | float) -> Millicores:
+    """As ``parse_cpu``, but a binary suffix is refused: to the API server 4Gi of CPU are four billion cores, to whoever
+    wrote it they are memory in the wrong place."""
+    if isinstance(text, str) and text.strip().endswith("i"):
+        parse_quantity(text)
+        raise ValueError(f"{text!r} is an amount of memory (write CPU in cores, for example 4 or 500m)")
+    return parse_cpu(text)
+
+
 def parse_memory(text: str | int | float) -> Bytes:
     """Bytes, rounded up. Raises ValueError; negative is an error."""
     amount = parse_quantity(text)

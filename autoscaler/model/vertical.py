@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import enum
-from typing import Literal
+from typing import Final, Literal
 
 from pydantic import Field, model_validator
 
 from autoscaler.model.written import CpuAmount, MemoryAmount, Share, Spec
+
+MOST_CPU: Final = 1_000_000
+"""Millicores. No pod has a thousand cores: somebody wrote millicores without their m."""
+LEAST_MEMORY: Final = 4 * 2**20
+"""Bytes. No container lives in less: somebody wrote mebibytes without their Mi."""
 
 
 class Controls(enum.StrEnum):
@@ -26,10 +31,13 @@ class Bounded(Spec):
 
 
 class CpuBounds(Bounded):
-    """CPU of a pod's sized container."""
+    """CPU of a pod's sized container: its limit, of which the request keeps its share; the request where there is no
+    limit, or controls is RequestsOnly."""
 
-    min: CpuAmount = Field(100, description="Smallest CPU of a pod's container.", ge=10)
-    max: CpuAmount | None = Field(None, description="Largest CPU; default: what the node offers.")
+    min: CpuAmount = Field(
+        100, description="Smallest CPU of a pod's container; a smaller request keeps its share.", ge=10, lt=MOST_CPU
+    )
+    max: CpuAmount | None = Field(None, description="Largest CPU; default: what the node offers.", lt=MOST_CPU)
     step: CpuAmount = Field(100, description="Sizes are multiples of this.", gt=0)
     controls: Controls = Field(Controls.BOTH, description="Which sides of the resources are set.")
 
@@ -42,9 +50,9 @@ class Shrink(enum.StrEnum):
 class MemoryBounds(Bounded):
     """Memory of a pod's sized container."""
 
-    min: MemoryAmount | None = Field(None, description="Smallest memory; default: the template's.")
+    min: MemoryAmount | None = Field(None, description="Smallest memory; default: the template's.", ge=LEAST_MEMORY)
     max: MemoryAmount | None = Field(
-        None, description="Largest memory; default: the template's (memory is left alone)."
+        None, description="Largest memory; default: the template's (memory is left alone).", ge=LEAST_MEMORY
     )
     headroom: Share = Field(0.2, description="Room above the peak working set.", gt=0.0)
     shrink: Shrink = Field(Shrink.NEVER, description="Whether memory may ever be taken back.")

@@ -16,7 +16,10 @@ _QUANTITY_SCHEMA = {"anyOf": [{"type": "integer"}, {"type": "string"}], "x-kuber
 _SHARE_SCHEMA = {"anyOf": [{"type": "number"}, {"type": "string"}], "x-kubernetes-int-or-string": True}
 
 CpuAmount = Annotated[
-    int, BeforeValidator(quantity.parse_cpu), PlainSerializer(quantity.format_cpu), WithJsonSchema(_QUANTITY_SCHEMA)
+    int,
+    BeforeValidator(quantity.parse_written_cpu),
+    PlainSerializer(quantity.format_cpu),
+    WithJsonSchema(_QUANTITY_SCHEMA),
 ]
 """Millicores; written ``250m``, ``2``, ``"1.5"``."""
 MemoryAmount = Annotated[

@@ -172,7 +172,8 @@ def _by_validator(path: FieldPath, told: str, given: Any) -> tuple[FieldPath, st
 
 def spelled(field: FieldInfo | None, number: Any) -> str:
     """A bound in the field's own spelling (10 millicores is written 10m)."""
-    for extra in field.metadata if field else ():
+    inside = [getattr(each, "__metadata__", ()) for each in get_args(field.annotation)] if field else []
+    for extra in (*(field.metadata if field else ()), *(one for each in inside for one in each)):
         if isinstance(extra, PlainSerializer):
             return str(extra.func(number))  # type: ignore[call-arg]
     return str(number)

@@ -14,6 +14,10 @@ HEADER = """\
 Generated from `autoscaler/model` by `make crds`; don't edit. Amounts are written as Kubernetes writes them (`500m`,
 `2`, `1Gi`), durations as `500ms`, `30s`, `1m30s`, shares as `99%`. A field without a default may be left out unless it
 is marked required.
+
+`spec.vertical.cpu.min` and `max` bound the container's limit. Where its request is smaller, the request keeps its share
+of the limit: with `min: 300m`, a container of 250m request and 300m limit has its least size already. Where there is no
+limit, or `controls` is `RequestsOnly`, they bound the request. Binary suffixes (`4Gi`) are refused for CPU.
 """
 
 

@@ -145,6 +145,10 @@ def _type_schema(name: str, annotation: Any, rules: Mapping[type[Spec], list[Sch
 
 _QUANTITY: Final = rule("isQuantity(string(self))", 'write an amount such as 500m, 2, "1.5" or 1Gi')
 
+_CORES: Final = rule(
+    "type(self) == int || !self.matches('i$')", "write CPU in cores, such as 4 or 500m; Mi and Gi are of memory"
+)
+
 
 def _amount_rules(written: Any, metadata: list[Any]) -> Iterator[Schema]:
     """What the model asks of a quantity, duration or share, one rule for each bound.
@@ -153,6 +157,8 @@ def _amount_rules(written: Any, metadata: list[Any]) -> Iterator[Schema]:
     """
     if written in (quantity.format_cpu, quantity.format_memory, None):
         yield _QUANTITY
+        if written is quantity.format_cpu:
+            yield _CORES
         show = written or str
         if not any(isinstance(each, Ge | Gt) for each in metadata):
             yield _compared("0", ">=", "must not be negative")
@@ -162,6 +168,8 @@ def _amount_rules(written: Any, metadata: list[Any]) -> Iterator[Schema]:
                     yield _compared(show(low), ">=", f"must be at least {show(low)}")
                 case Gt(gt=int(low)):
                     yield _compared(show(low), ">", f"must be more than {show(low)}")
+                case Lt(lt=int(high)):
+                    yield _compared(show(high), "<", f"must be less than {show(high)}")
     elif written is quantity.format_duration:
         yield _either("self == 0", f"self.matches('{_DURATION}')", "write a duration such as 500ms, 30s or 1m30s")
         if any(isinstance(each, Gt) for each in metadata):

@@ -210,6 +210,9 @@ def with_(path: str, value: Any) -> dict[str, Any]:
         ("objective.latency", {"target": "1s", "within": "99%", "percentile": 0.95}, "set one of them"),
         ("vertical.cpu", {"min": "2", "max": "1500m"}, "spec.vertical.cpu: min is above max"),
         ("vertical.cpu", {"min": "5m"}, "spec.vertical.cpu.min: must be at least 10m"),
+        ("vertical.cpu", {"max": "4Gi"}, "spec.vertical.cpu.max: write CPU in cores, such as 4 or 500m"),
+        ("vertical.cpu", {"max": 4000}, "spec.vertical.cpu.max: must be less than 1000"),
+        ("vertical.memory", {"max": 512}, "spec.vertical.memory.max: must be at least 4Mi"),
         ("vertical.cpu", {"step": 0}, "spec.vertical.cpu.step: must be more than 0"),
         ("vertical.memory", {"min": "2Gi", "max": "2G"}, "spec.vertical.memory: min is above max"),
         ("vertical.memory", {"min": "2GB"}, 'spec.vertical.memory.min: write an amount such as 500m, 2, "1.5" or 1Gi'),
@@ -228,7 +231,7 @@ def test_a_mistake_is_refused_in_a_sentence(path: str, value: Any, sentence: str
     ("path", "value"),
     [
         ("objective.latency.target", "soon"), ("objective.latency.within", "much%"), ("signals.maxAge", 0),
-        ("objective.latency.within", "0%"), ("objective.latency.within", 1),
+        ("objective.latency.within", "0%"), ("objective.latency.within", 1), ("vertical.cpu.step", "1Ki"),
     ],
 )  # fmt: skip
 def test_one_mistake_is_told_once(path: str, value: Any) -> None:
@@ -269,7 +272,7 @@ def test_schema_and_model_agree_on_every_field(field: tuple[str, Any]) -> None:
     assert model_accepts(spec) == (not said), said
 
 
-@given(st.fractions(0, 4, max_denominator=1000), st.fractions(0, 4, max_denominator=1000))
+@given(st.fractions("1/64", 4, max_denominator=1000), st.fractions("1/64", 4, max_denominator=1000))
 def test_order_is_by_value_whatever_the_spelling(low: Fraction, high: Fraction) -> None:
     spec = with_("vertical.memory", {"min": f"{round(low * 1024)}Mi", "max": f"{float(high):.3f}Gi"})
     said = list(refusals(SPEC, spec))

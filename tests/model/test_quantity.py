@@ -47,6 +47,16 @@ def test_what_is_no_amount_is_refused_with_the_text(text: str) -> None:
         q.parse_cpu(text)
 
 
+def test_memory_is_no_cpu() -> None:
+    """The API server takes 4Gi of CPU as four billion cores; whoever writes it in a policy means memory."""
+    assert q.parse_cpu("1Ki") == 1_024_000
+    assert q.parse_written_cpu("1500m") == 1500
+    with pytest.raises(ValueError, match="amount of memory"):
+        q.parse_written_cpu("4Gi")
+    with pytest.raises(ValueError, match="not a quantity"):
+        q.parse_written_cpu("4Hi")
+
+
 @given(st.integers(0, 10**12))
 def test_cpu_reads_back(milli: int) -> None:
     assert q.parse_cpu(q.format_cpu(milli)) == milli
