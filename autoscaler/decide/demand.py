@@ -23,7 +23,8 @@ GOAL = 0.1
 WORTH = 3.0
 """What being short for a share of the moments costs, against the same share of the load in cores kept ready."""
 DRAIN_TARGETS = 4.0
-"""A backlog is to be gone within this many targets."""
+"""A backlog is to be gone within this many targets, or ``DRAIN_LEAST`` seconds: for less, a burst would buy whole nodes."""
+DRAIN_LEAST = 3.0
 REVERTS = 0.4
 """Part of a load's distance from its mean that is likely to be gone when it next moves."""
 MEAN_KNOWN = 600.0
@@ -172,7 +173,7 @@ def _by_requests(out: Demand, rate: float, past: History, stand: Standing) -> No
             left = excess * work - max(0.0, stand.have / 1000.0 - rho) * NOTICE
             if left > 0.0:
                 out.backlog = left
-                out.drain = left / max(DRAIN_TARGETS * out.target, 2.0)
+                out.drain = left / max(DRAIN_TARGETS * out.target, DRAIN_LEAST)
     usual = min(1.0, seen.mean_time / MEAN_KNOWN) * max(0.0, seen.mean) * work
     # Surprises are of the load's usual size, also while there is less of it.
     out.habit = _habit(seen) * max(rho, usual)
