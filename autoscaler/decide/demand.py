@@ -23,8 +23,9 @@ GOAL = 0.1
 WORTH = 3.0
 """What being short for a share of the moments costs, against the same share of the load in cores kept ready."""
 DRAIN_TARGETS = 4.0
-"""A backlog is to be gone within this many targets, or ``DRAIN_LEAST`` seconds: for less, a burst would buy whole nodes."""
+"""A backlog is to be gone within this many targets."""
 DRAIN_LEAST = 3.0
+"""Seconds that draining takes at least: for a quick service a burst would buy whole nodes."""
 REVERTS = 0.4
 """Part of a load's distance from its mean that is likely to be gone when it next moves."""
 MEAN_KNOWN = 600.0
