@@ -30,6 +30,8 @@ from autoscaler.model.signal import Absent
 from autoscaler.model.workload import WorkloadRef
 from autoscaler.narrate import Narrator
 from autoscaler.observe.policy_files import Policies
+from autoscaler.observe.resource_news import ResourceNews
+from autoscaler.observe.source_health import missed, who_answers
 from autoscaler.parts import Parts, limits_of
 from autoscaler.pause import PauseSwitch
 from autoscaler.reload import Reloading
@@ -68,7 +70,7 @@ class Daemon:
         self.health, self.metrics = Health(), OwnMetrics()
         self._policies, self._reload_settings = policies, reload_settings
         self._on_tick = on_tick
-        self._narrator, self._rivals = Narrator(), Rivals()
+        self._narrator, self._rivals, self._news = Narrator(), Rivals(), ResourceNews()
         self._printer = PrintingSink()
         self._files = policies.value
         self._wanted: Policies | None = None
@@ -255,6 +257,8 @@ class Daemon:
     def _obey(self) -> None:
         """The policies of this tick; those that didn't change stay the same objects, for views are kept by them."""
         wanted = self.parts.obeyed(self._files)
+        if self.parts.resources is not None:
+            self._news.tell(self.parts.resources, self._files)
         if wanted is not self._wanted:
             self._wanted, before = wanted, self.loop.policies
             self.loop.policies = _keep_equal(before, wanted)
@@ -269,6 +273,9 @@ class Daemon:
             metrics.sent(one.action, one.outcome.result.value)
         metrics.saw(tick.seen.subjects, tick.plans)
         self._say_health()
+        down = self.parts.source.health.down
+        metrics.heard(down)
+        self.health.say("sources", not missed(down), who_answers(down), needed=False)
         blind = [s.view.ref for s in tick.seen.subjects if isinstance(s.view.signals.requests, Absent)]
         told = f"{len(tick.seen.subjects) - len(blind)} of {len(tick.seen.subjects)} workloads are measured"
         self.health.say("signals", not blind, told, needed=False)

@@ -39,7 +39,7 @@ class Parts:
 
     client: KubeClient
     observer: ClusterObserver
-    source: MetricSource
+    source: Fallback
     clock: Clock
     namespace: str
     resources: CustomResources | None = None

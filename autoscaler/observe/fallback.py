@@ -15,6 +15,7 @@ from autoscaler.model.workload import WorkloadRef
 from autoscaler.observe.merging import absent_signals, merged, settled
 from autoscaler.observe.names import SignalNames, resolve
 from autoscaler.observe.ports import MetricSource, Watched
+from autoscaler.observe.source_health import SourceHealth
 
 LOG = logging.getLogger(__name__)
 
@@ -36,9 +37,11 @@ class Fallback:
     def __init__(self, sources: Sequence[MetricSource], *, read_lasts_s: float = READ_LASTS_S) -> None:
         self._sources = {source.name: source for source in sources}
         self._read_lasts_s = read_lasts_s
+        self.health = SourceHealth()
 
     async def read(self, workloads: Sequence[Watched], at: float) -> Mapping[WorkloadRef, Signals]:
         found: dict[WorkloadRef, Signals] = {}
+        said: dict[str, list[Signals]] = {}
         orders = {watched.ref: self._order(watched) for watched in workloads}
         for place in range(max(map(len, orders.values()), default=0)):
             asked: dict[str, list[Watched]] = {}
@@ -49,8 +52,12 @@ class Fallback:
             names = list(asked)
             answers = await asyncio.gather(*(self._ask(name, asked[name], at) for name in names))
             for name, answer in zip(names, answers, strict=True):
+                said.setdefault(name, []).extend(answer.values())
                 for watched in asked[name]:
                     found[watched.ref] = merged(found.get(watched.ref), answer[watched.ref])
+        self.health.begin()
+        for name, signals in said.items():
+            self.health.answered(name, signals)
         nobody = Absent(Cause.NOT_CONFIGURED, "none of signals.sources is set up in this process")
         return {watched.ref: found.get(watched.ref) or absent_signals(nobody) for watched in workloads}
 

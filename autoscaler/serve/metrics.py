@@ -47,6 +47,7 @@ class OwnMetrics:
         self.desired = Gauge("desired_cores", "CPU the pods' specs ask for.", _BY_WORKLOAD, **made)
         self.replicas = Gauge("replicas", "Pods that are active.", _BY_WORKLOAD, **made)
         self.signal_age = Gauge("signal_age_seconds", "Age of the miss ratio.", _BY_WORKLOAD, **made)
+        self.source_up = Gauge("source_up", "0 while a source that is asked gives nothing.", ["source"], **made)
         self._known: set[WorkloadRef] = set()
 
     def count_api(self, requests: Callable[[], Mapping[tuple[str, str], int]]) -> None:
@@ -95,6 +96,12 @@ class OwnMetrics:
         self.holds.clear()
         for name, count in held.items():
             self.holds.labels(name).set(count)
+
+    def heard(self, down: Mapping[str, str]) -> None:
+        """Publish which sources answered: by name, why not, or empty."""
+        self.source_up.clear()
+        for name, why in down.items():
+            self.source_up.labels(name).set(not why)
 
     def sent(self, action: object, result: str) -> None:
         self.requests.labels(kind_of(action), result).inc()

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
+
+import pytest
 
 from autoscaler.emulate.cluster import EmulatedCluster
 from autoscaler.emulate.spec import ClusterSpec
@@ -14,6 +17,7 @@ from autoscaler.kube.connect import find_access
 from autoscaler.model.policy import API_VERSION, Policy, PolicySpec
 from autoscaler.model.workload import WorkloadRef
 from autoscaler.observe.policy_files import Policies
+from autoscaler.observe.resource_news import ResourceNews
 from autoscaler.observe.resources import CustomResources
 
 MEASURED = {"signals": {"latency": {"histogram": "request_duration_seconds"}}}
@@ -127,3 +131,31 @@ async def test_a_budget_named_before_it_exists_is_waited_for() -> None:
         await until(lambda: bool(resources.mixed().policies))
         assert resources.mixed().budgets[0].spec.cpu == 32_000
         assert not resources.mixed().refused
+
+
+async def test_what_becomes_of_resources_is_told_once_each(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "autoscaler.observe.resource_news")
+    news = ResourceNews()
+    async with watching() as (client, resources):
+
+        async def told(condition: Callable[[], bool]) -> list[str]:
+            await until(condition)
+            caplog.clear()
+            for _ in range(3):
+                news.tell(resources, Policies())
+            said = []
+            for record in caplog.records:
+                fields = record.fields  # type: ignore[attr-defined]
+                said.append(f"{record.getMessage()} {fields.get('resource', '')} {fields.get('why', '')}".strip())
+            return said
+
+        await create(client, resource("one", "web"))
+        assert await told(lambda: len(resources.seen()) == 1) == ["custom resources are read"]
+        await create(client, resource("two", "web"))
+        (line,) = await told(lambda: len(resources.seen()) == 2)
+        assert line.startswith("a custom resource is not obeyed InferenceAutoscaler serving/two") and "one" in line
+        (await client.request("DELETE", f"{FOLDER}/inferenceautoscalers/one")).expect("delete")
+        assert await told(lambda: len(resources.seen()) == 1) == [
+            "a custom resource is obeyed again InferenceAutoscaler serving/two",
+            "a custom resource is gone InferenceAutoscaler serving/one",
+        ]
