@@ -141,14 +141,18 @@ def coverage_of(asked: Asked, answered: Collection[str]) -> float:
 
 
 def why_absent(asked: Asked, readings: Iterable[Reading]) -> Absent:
-    """The cause most pods give; NO_PODS where there are none."""
+    """The cause most pods give; NO_PODS where there are none. Where some pods have shown the metric and then stopped,
+    it isn't a metric that doesn't exist: pods that started since have just never been seen."""
     causes = [reading for reading in readings if isinstance(reading, Absent)]
     if not causes:
         return Absent(Cause.NO_PODS, "no running pod", asked.source)
     told = [absent for absent in causes if absent.cause is not Cause.NOT_CONFIGURED]
     if not told:
         return NOT_CONFIGURED
-    cause, times = Counter(absent.cause for absent in told).most_common(1)[0]
+    by_cause = Counter(absent.cause for absent in told)
+    if by_cause[Cause.STALE]:
+        del by_cause[Cause.NO_SUCH_METRIC]
+    cause, times = by_cause.most_common(1)[0]
     detail = next(absent.detail for absent in told if absent.cause is cause)
     if len(causes) > 1:
         detail = f"{times} of {len(causes)} pods: {detail}"
