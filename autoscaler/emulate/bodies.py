@@ -14,8 +14,8 @@ from autoscaler.emulate.store import Json
 
 def read_body(call: Call) -> Json:
     """The request's object, JSON or YAML. Raises Refused: 415 for another type, 400 for what can't be read."""
-    if call.content_type == protobuf.CONTENT_TYPE and (review := protobuf.read_review(call.body)) is not None:
-        return review
+    if call.content_type == protobuf.CONTENT_TYPE and (known := protobuf.read(call.body)) is not None:
+        return known
     if call.content_type and not ("json" in call.content_type or "yaml" in call.content_type):
         raise unsupported_media_type()
     try:

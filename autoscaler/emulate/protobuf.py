@@ -1,7 +1,8 @@
-"""The two bodies kubectl sends as protobuf: access reviews (`kubectl auth can-i`), read into JSON form.
+"""The bodies kubectl sends as protobuf: access reviews (`kubectl auth can-i`) and a bare namespace (`kubectl create
+namespace`), read into JSON form.
 
-Envelope: `k8s\\0`, then runtime.Unknown with the object's bytes in field 2. Field numbers are
-those of authorization/v1.
+Envelope: `k8s\\0`, then runtime.Unknown with the object's bytes in field 2. Field numbers are those of
+authorization/v1, core/v1 and meta/v1.
 """
 
 from typing import Any
@@ -12,26 +13,38 @@ _ATTRIBUTES = {1: "namespace", 2: "verb", 3: "group", 4: "version", 5: "resource
 _PATHS = {1: "path", 2: "verb"}
 
 
-def read_review(body: bytes) -> dict[str, Any] | None:
-    """A SelfSubjectAccessReview or SelfSubjectRulesReview; None for anything else."""
+_NAME, _CREATED = 1, 8
+"""Of ObjectMeta; a namespace with more than these is not read."""
+
+
+def read(body: bytes) -> dict[str, Any] | None:
+    """An access review of oneself, a rules review, or a namespace that is only a name; None for anything else."""
     if not body.startswith(MAGIC):
         return None
     try:
         envelope = _fields(body[len(MAGIC) :])
         kind = _fields(envelope[1]).get(2, b"").decode()
+        if kind == "Namespace":
+            return _namespace(_fields(_fields(envelope[2])[1]))
         spec = _fields(_fields(envelope[2]).get(2, b""))
         if kind == "SelfSubjectRulesReview":
             return {"spec": {"namespace": spec.get(1, b"").decode()}}
         if kind != "SelfSubjectAccessReview":
             return None
-        read: dict[str, Any] = {}
+        asked: dict[str, Any] = {}
         for number, field, names in ((1, "resourceAttributes", _ATTRIBUTES), (2, "nonResourceAttributes", _PATHS)):
             if number in spec:
                 inner = _fields(spec[number])
-                read[field] = {names[key]: value.decode() for key, value in inner.items() if key in names and value}
+                asked[field] = {names[key]: value.decode() for key, value in inner.items() if key in names and value}
     except (IndexError, KeyError, UnicodeDecodeError):
         return None
-    return {"spec": read}
+    return {"spec": asked}
+
+
+def _namespace(metadata: dict[int, bytes]) -> dict[str, Any] | None:
+    if any(value for number, value in metadata.items() if number not in (_NAME, _CREATED)):
+        return None
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": metadata[_NAME].decode()}}
 
 
 def _fields(raw: bytes) -> dict[int, bytes]:

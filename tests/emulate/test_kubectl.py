@@ -172,6 +172,16 @@ spec: {scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: web}, objec
     assert await kubectl.ok("explain", "pods")
 
 
+async def test_the_first_look_of_the_installing_page(cluster: EmulatedCluster, kubectl: Kubectl) -> None:
+    """Word for word: the namespace, then the overlay as a server's dry run, then the CRDs alone."""
+    manifests = Path(__file__).parents[2] / "manifests"
+    made = await kubectl.ok("create", "namespace", "inference-autoscaler")
+    assert made == "namespace/inference-autoscaler created\n"
+    shown = await kubectl.ok("apply", "-k", str(manifests / "overlays" / "cluster"), "--dry-run=server")
+    assert "deployment.apps/inference-autoscaler created (server dry run)" in shown
+    assert "inferenceautoscalers" in await kubectl.ok("apply", "-k", str(manifests / "crds"))
+
+
 async def test_watching(cluster: EmulatedCluster, kubectl: Kubectl) -> None:
     watching = asyncio.create_task(kubectl("get", "pods", "--watch-only", "-o", "name", "--request-timeout=2s"))
     await cluster.until(lambda: bool(cluster.audit.of("watch", "pods")), what="kubectl's watch")
