@@ -41,6 +41,9 @@ def settle(case: Case, grant: Grant, now: float) -> tuple[Plan, History]:
     grows: list[Action] = []
     reverts: list[Action] = []
     learned = 0
+    least = case.policy.spec.vertical.cpu.min
+    if least > case.low and case.stand.serving and case.policy.spec.vertical.enabled:
+        holds.append(because(Code.MIN_BEYOND, minimum=least, most=case.low))
     for member in case.stand.serving:
         size = grant.cpu.get(member.pod.uid, member.size)
         revert = change.back(case, member)

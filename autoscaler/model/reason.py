@@ -30,6 +30,7 @@ class Code(enum.StrEnum):
     LENDS = "OthersNeedMore"
     OVER_MAX = "AboveMaximum"
     UNDER_MIN = "BelowMinimum"
+    MIN_BEYOND = "MinimumOutOfReach"
     NEW_POD = "NewPodLearnedSize"
     FITS = "SizedToBePlaced"
     SCALE_OUT = "SizeNotEnough"
@@ -104,6 +105,8 @@ TEXTS: Mapping[Code, str] = {
     Code.SHRINK: "demand {demand:cores} needs {wanted:cores}, has {have:cores}",
     Code.LENDS: "{part:cores} of {have:cores} is its part of what there is for all ({wanted:cores} wanted)",
     Code.OVER_MAX: "{have:cores} is more than the maximum {maximum:cores}",
+    Code.MIN_BEYOND: "vertical.cpu.min {minimum:cores} is more than a pod can have on any node or by the LimitRange "
+    "({most:cores}): lower it",
     Code.UNDER_MIN: "{have:cores} is less than the minimum {minimum:cores}",
     Code.SETTLE: "sizes settle after the replicas came: {wanted:cores} each",
     Code.NEW_POD: "new pod was born at {have:cores}, learned size is {wanted:cores}",

@@ -9,9 +9,9 @@ import pytest
 
 from autoscaler.model.plan import QuotaView, Resize, Scale
 from autoscaler.model.reason import Code
-from autoscaler.model.signal import Measured
+from autoscaler.model.signal import Cause, Measured
 from autoscaler.model.workload import Pod, ResizeRestart
-from tests.decide.world import START, Clock, ledger, pod, policy, signals
+from tests.decide.world import START, Clock, absent, ledger, pod, policy, signals
 
 QUIET = signals(1.0, in_flight=0.2)
 
@@ -130,6 +130,16 @@ def test_a_pod_below_the_minimum_is_said_to_be_so() -> None:
     assert resize.reason.text == "1.5 cores is less than the minimum 2 cores"
 
 
+def test_a_minimum_that_no_node_can_give_is_told() -> None:
+    clock = Clock(policy(vertical={"cpu": {"min": "64", "max": "128"}}), pod(cpu=1500))
+    clock.run(30.0, signals(0.2, in_flight=0.04))
+    [said] = [hold for hold in clock.plan.holds if hold.code is Code.MIN_BEYOND]
+    assert said.text.startswith("vertical.cpu.min 64 cores is more than a pod can have")
+    fits = Clock(policy(vertical={"cpu": {"min": "2", "max": "128"}}), pod(cpu=1500))
+    fits.run(30.0, signals(0.2, in_flight=0.04))
+    assert Code.MIN_BEYOND not in codes(fits)
+
+
 def test_cpu_that_was_free_before_requests_were_late_proves_nothing() -> None:
     """The kubelet's sample is of before the step: what arrives by far needs more, and gets it in that tick."""
     clock = Clock(policy(), pod(cpu=1000))
@@ -158,3 +168,12 @@ def test_a_backlog_is_named_beside_what_arrives() -> None:
     clock.tick(signals(5.0, misses=1.0, in_flight=60.0, used=1.0, throttled=0.9))
     [said] = [hold for hold in clock.plan.holds if hold.code is Code.BACKLOG]
     assert said.text.startswith("60 requests in flight: ")
+
+
+def test_a_meter_that_shows_nothing_while_requests_are_answered_is_not_believed() -> None:
+    clock = Clock(policy(), pod(cpu=1000))
+    clock.run(15.0, signals(2.0, used=0.0))
+    assert clock.plan.want is not None
+    assert Code.NO_SIGNAL in codes(clock)
+    clock.tick(signals(5.0, used=0.0, misses=1.0, in_flight=60.0, throttled=absent(Cause.TOO_SHORT)))
+    assert clock.cpu >= 1200, "a miss grows it all the same"
