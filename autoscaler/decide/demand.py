@@ -108,6 +108,8 @@ def demand(signals: Signals, policy: Policy, past: History, stand: Standing, now
     out.throttled = usable(signals.throttled, max_age)
     out.in_flight = usable(signals.in_flight, max_age)
     rate = usable(signals.requests, max_age)
+    if rate and out.used == 0.0:
+        out.used = None  # a meter that has only just begun: what is answered takes CPU
     sized = live
     if isinstance(signals.cpu, Measured) and now - signals.cpu.age_s < past.sizes.changed_at + NOTICE:
         sized = past.sizes.changed_from / 1000.0  # the sample is from before the last change

@@ -36,7 +36,7 @@ def _use(cluster: EmulatedCluster, pod: dict[str, object]) -> PodUse:
     if not is_ready(pod):
         return PodUse(None, False)
     sample = cluster.measurements.samples.get((metadata["namespace"], metadata["name"]))
-    if sample is None or sample.uid != metadata["uid"]:
+    if sample is None or sample.uid != metadata["uid"] or sample.cpu_rate is None:
         return PodUse(None, False)
     requested = parse_cpu(spec["containers"][0]["resources"]["requests"]["cpu"])
     return PodUse(sample.cpu_rate * 1000 / requested, True)

@@ -38,7 +38,7 @@ class Sample:
     usage: int
     quota: float | None  # cores
     started: float
-    cpu_rate: float  # cores since the sample before
+    cpu_rate: float | None  # cores since the sample before; None: there was none
 
 
 class Measurements:
@@ -81,7 +81,7 @@ class Measurements:
         wall = self._timeline.wall()
         before = self.samples.get(key)
         fresh = before is None or before.uid != process.uid or cpu < before.cpu
-        rate = 0.0 if fresh or before is None else (cpu - before.cpu) / max(0.001, wall - before.wall)
+        rate = None if fresh or before is None else (cpu - before.cpu) / max(0.001, wall - before.wall)
         self.samples[key] = Sample(
             process.namespace, process.name, process.uid, process.container, stored.body["spec"].get("nodeName", ""),
             wall, cpu, counters.periods, counters.throttled_periods, counters.throttled_seconds, working_set,
@@ -149,8 +149,8 @@ class Measurements:
     def pod_metrics(self, namespace: str | None) -> list[Json]:
         found = []
         for sample in self.samples.values():
-            if namespace is not None and sample.namespace != namespace:
-                continue
+            if (namespace is not None and sample.namespace != namespace) or sample.cpu_rate is None:
+                continue  # metrics-server leaves out a pod until it has seen it twice
             stored = self._store.get(POD.storage, sample.namespace, sample.pod)
             labels = (stored.body["metadata"].get("labels") or {}) if stored is not None else {}
             stamp = datetime.fromtimestamp(sample.wall, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -165,7 +165,7 @@ class Measurements:
         for stored in self._store.all(NODE.storage):
             samples = self._on(stored.name)
             stamp = self._timeline.stamp()
-            cpu = int(sum(one.cpu_rate for one in samples) * 1e9)
+            cpu = int(sum(one.cpu_rate or 0.0 for one in samples) * 1e9)
             memory = sum(one.working_set for one in samples) // 1024
             one: Json = {"metadata": {"name": stored.name, "creationTimestamp": stamp}, "timestamp": stamp}
             found.append(one | {"window": "12s", "usage": {"cpu": f"{cpu}n", "memory": f"{memory}Ki"}})
