@@ -37,7 +37,8 @@ from autoscaler.parts import Parts
 NOTABLE: Final = frozenset(
     {Code.NO_SIGNAL, Code.STALE, Code.NOT_CPU_BOUND, Code.INELASTIC, Code.UNREACHABLE, Code.AT_MAX, Code.NODE_FULL,
      Code.QUOTA, Code.LIMIT_RANGE, Code.BUDGET, Code.LEAK, Code.MEMORY_UNSAFE, Code.NOT_COMING, Code.OTHER_OWNER,
-     Code.BREAKER, Code.UNSUPPORTED, Code.BY_HAND, Code.HELD, Code.NO_ROOM_TO_CONSOLIDATE, Code.GRACE_SHORT}
+     Code.BREAKER, Code.UNSUPPORTED, Code.BY_HAND, Code.HELD, Code.NO_ROOM_TO_CONSOLIDATE, Code.GRACE_SHORT,
+     Code.MIN_BEYOND}
 )  # fmt: skip
 """States that a person should hear of when they begin."""
 BLIND: Final = frozenset({Code.NO_SIGNAL, Code.STALE})

@@ -25,7 +25,8 @@ from autoscaler.model.workload import Container, Pod, Qos, ResizeState, Resource
 BLIND: Final = frozenset({Code.NO_SIGNAL, Code.STALE})
 LIMITED: Final = frozenset(
     {Code.AT_MAX, Code.AT_MIN, Code.NODE_FULL, Code.QUOTA, Code.LIMIT_RANGE, Code.BUDGET, Code.FLEET_LIMIT,
-     Code.INELASTIC, Code.UNREACHABLE, Code.NO_ROOM_TO_CONSOLIDATE, Code.RATE_LIMITED, Code.MEMORY_UNSAFE, Code.LEAK}
+     Code.INELASTIC, Code.UNREACHABLE, Code.NO_ROOM_TO_CONSOLIDATE, Code.RATE_LIMITED, Code.MEMORY_UNSAFE, Code.LEAK,
+     Code.MIN_BEYOND}
 )  # fmt: skip
 UNABLE: Final = frozenset({Code.OTHER_OWNER, Code.ROLLOUT})
 UNRESIZABLE: Final = frozenset({Code.UNSUPPORTED, Code.REFUSED})
