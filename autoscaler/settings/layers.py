@@ -137,6 +137,8 @@ def _say(path: FieldPath, told: str, named: Mapping[FieldPath, str], file: str, 
         if path[:length] in named:
             return f"{named[path[:length]]}: {told}"
     line = document.line(path)
+    if not line and (inside := [said for where, said in named.items() if where[: len(path)] == path]):
+        return f"{', '.join(inside)}: {told}"  # what doesn't go together
     return f"{file}: {'.'.join(map(str, path))}: {told}{f' (line {line})' if line else ''}"
 
 

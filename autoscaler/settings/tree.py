@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, field_validator, model_validator
 from pydantic.alias_generators import to_camel
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
@@ -73,6 +73,14 @@ class PrometheusSettings(Part):
     pod_label: str = Field("pod", min_length=1, description="How the scrape configuration calls the pod.")
     namespace_label: str = Field("namespace", min_length=1, description="How it calls the namespace.")
     replica_labels: Words = Field((), description="Labels that tell copies of a highly available pair apart.")
+
+    @field_validator("url")
+    @classmethod
+    def _no_secret(cls, url: str | None) -> str | None:
+        """A password in it would be told wherever the address is: in reasons, logs and snapshots."""
+        if url is not None and "@" in url.split("/")[2]:
+            raise ValueError("no place for a user or a password; give them as username and passwordFile")
+        return url
 
     @model_validator(mode="after")
     def _together(self) -> PrometheusSettings:

@@ -112,6 +112,9 @@ def test_branches_of_several_sources_are_joined(tmp_path: Path) -> None:
         ([], {}, "[1]", "is not a map; write for example interval: 5s"),
         (["--log-level", "loud"], {}, "", "--log-level: 'loud' is not allowed; write debug or info or warning or error"),
         (["--prometheus-token-file", "/nope"], {}, "", "--prometheus-token-file: there is no file '/nope'; name an existing one"),
+        (["--prometheus-url", "http://me:hunter2@p:9090"], {}, "", "--prometheus-url: no place for a user or a password; give them as username and passwordFile"),
+        ([], {"AUTOSCALER_PROMETHEUS_USERNAME": "me"}, "", "AUTOSCALER_PROMETHEUS_USERNAME: username and passwordFile belong together"),
+        ([], {}, "prometheus: {username: me}", "prometheus: username and passwordFile belong together; name both or none (line 1)"),
         (["--dry-run"], {"AUTOSCALER_RESOURCES": "perhaps"}, "", "AUTOSCALER_RESOURCES: 'perhaps' should be a valid boolean"),
     ],
 )  # fmt: skip
@@ -123,7 +126,7 @@ def test_a_mistake_is_one_line_under_the_name_it_was_made_with(
     with pytest.raises(SettingsError) as caught:
         load(*words, *(["--config", str(file)] if text else []), **environ)
     assert any(line in told for told in caught.value.lines), caught.value.lines
-    assert all("\n" not in told for told in caught.value.lines)
+    assert all("\n" not in told and "hunter2" not in told for told in caught.value.lines)
 
 
 def test_a_named_file_that_is_not_there_is_an_error() -> None:
