@@ -29,7 +29,7 @@ def run(ages: list[float], *, rate: float = RATE, tick: float = 5.0, throttled: 
 @given(st.lists(st.floats(0.0, 25.0), min_size=2, max_size=40))
 def test_a_steady_load_costs_the_same_from_the_first_look_on(ages: list[float]) -> None:
     known = run(ages)
-    assert known.work == pytest.approx(WORK, rel=0.02)
+    assert known.work == pytest.approx(WORK, rel=0.025)
 
 
 def test_a_sample_from_before_the_first_look_is_not_laid_on_the_few_requests_since() -> None:
