@@ -24,7 +24,7 @@ from autoscaler.observe.kubelet import KubeletSource
 from autoscaler.observe.metrics_api import MetricsApiSource
 from autoscaler.observe.policy_files import Policies
 from autoscaler.observe.policy_object import POLICY_KIND
-from autoscaler.observe.ports import MetricSource, Watched
+from autoscaler.observe.ports import RememberingSource, Watched
 from autoscaler.observe.resources import CustomResources
 from autoscaler.observe.scrape import ScrapeSource
 from autoscaler.settings import Settings
@@ -96,14 +96,14 @@ async def opened(settings: Settings, *, epoch: float | None = None) -> AsyncIter
         yield Parts(client, observer, Fallback(sources), Clock(epoch), own, resources)
 
 
-async def _sources(settings: Settings, client: KubeClient, stack: AsyncExitStack) -> list[MetricSource]:
+async def _sources(settings: Settings, client: KubeClient, stack: AsyncExitStack) -> list[RememberingSource]:
     """All sources of this process; each policy says in which order it asks them."""
     clock = asyncio.get_running_loop().time
 
     async def fetch(path: str) -> bytes:
         return (await client.request("GET", path, deadline=FETCH_S, priority=READ)).expect(f"read {path}").body
 
-    sources: list[MetricSource] = [
+    sources: list[RememberingSource] = [
         await stack.enter_async_context(ScrapeSource(clock=clock)),
         KubeletSource(fetch, clock=clock),
         MetricsApiSource(fetch, clock=clock),

@@ -1,7 +1,9 @@
 """Several sources as one: each policy's order of fallback, signal by signal.
 
 A source is asked only for the workloads for which the ones before it left something open. ``Measured.source`` says who
-answered; a signal nobody could answer carries the first cause, with what the others said.
+answered; a signal nobody could answer carries the first cause, with what the others said. Policies differ in their
+orders, so a source may be read twice in a tick, first for some workloads and then for others: each such turn has a
+memory of its own, lest one forget what the other has counted.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from autoscaler.model.signal import Absent, Cause, Signals
 from autoscaler.model.workload import WorkloadRef
 from autoscaler.observe.merging import absent_signals, merged, settled
 from autoscaler.observe.names import SignalNames, resolve
-from autoscaler.observe.ports import MetricSource, Watched
+from autoscaler.observe.ports import MetricSource, RememberingSource, Watched
 from autoscaler.observe.source_health import SourceHealth
 
 LOG = logging.getLogger(__name__)
@@ -34,8 +36,10 @@ class Fallback:
 
     name = "fallback"
 
-    def __init__(self, sources: Sequence[MetricSource], *, read_lasts_s: float = READ_LASTS_S) -> None:
+    def __init__(self, sources: Sequence[RememberingSource], *, read_lasts_s: float = READ_LASTS_S) -> None:
         self._sources = {source.name: source for source in sources}
+        self._turns: dict[str, dict[int, MetricSource]] = {}
+        """By the source's name and its place in the order."""
         self._read_lasts_s = read_lasts_s
         self.health = SourceHealth()
 
@@ -50,7 +54,7 @@ class Fallback:
                 if place < len(order) and self._open(watched, found.get(watched.ref), order[place]):
                     asked.setdefault(order[place], []).append(watched)
             names = list(asked)
-            answers = await asyncio.gather(*(self._ask(name, asked[name], at) for name in names))
+            answers = await asyncio.gather(*(self._ask(name, place, asked[name], at) for name in names))
             for name, answer in zip(names, answers, strict=True):
                 said.setdefault(name, []).extend(answer.values())
                 for watched in asked[name]:
@@ -75,12 +79,18 @@ class Fallback:
             wanted &= _OF_THE_KUBELET
         return bool(wanted) and (so_far is None or any(not settled(getattr(so_far, name)) for name in wanted))
 
-    async def _ask(self, name: str, workloads: list[Watched], at: float) -> Mapping[WorkloadRef, Signals]:
+    def _at(self, name: str, place: int) -> MetricSource:
+        turns = self._turns.setdefault(name, {})
+        if place not in turns:
+            turns[place] = self._sources[name].again() if turns else self._sources[name]
+        return turns[place]
+
+    async def _ask(self, name: str, place: int, workloads: list[Watched], at: float) -> Mapping[WorkloadRef, Signals]:
         why = Absent(Cause.SOURCE_DOWN, f"no answer in {self._read_lasts_s:g}s", name)
         answer: Mapping[WorkloadRef, Signals] = {}
         try:
             async with asyncio.timeout(self._read_lasts_s):
-                answer = await self._sources[name].read(workloads, at)
+                answer = await self._at(name, place).read(workloads, at)
         except TimeoutError:
             LOG.warning("%s gave no answer in %gs", name, self._read_lasts_s)
         except Exception as error:

@@ -78,6 +78,9 @@ class KubeletSource:
         self._nodes: dict[str, _Node] = {}
         self._memory = CounterMemory()
 
+    def again(self) -> KubeletSource:
+        return KubeletSource(self._fetch, clock=self._clock, node_s=self._node_s)
+
     async def read(self, workloads: Sequence[Watched], at: float) -> Mapping[WorkloadRef, Signals]:
         pods = [
             (watched, pod) for watched in workloads for pod in watched.pods if pod.active and pod.phase == "Running"

@@ -64,6 +64,9 @@ class MetricsApiSource:
         self._told: dict[str, tuple[float, dict[str, _PodMetrics] | Absent]] = {}
         self._stamps = ForeignClock()
 
+    def again(self) -> MetricsApiSource:
+        return MetricsApiSource(self._fetch, clock=self._clock)
+
     async def read(self, workloads: Sequence[Watched], at: float) -> Mapping[WorkloadRef, Signals]:
         namespaces = {watched.ref.namespace for watched in workloads}
         due = [name for name in sorted(namespaces) if self._clock() - self._asked_at(name) >= EVERY_S]

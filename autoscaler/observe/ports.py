@@ -28,3 +28,11 @@ class MetricSource(Protocol):
     name: str
 
     async def read(self, workloads: Sequence[Watched], at: float) -> Mapping[WorkloadRef, Signals]: ...
+
+
+class RememberingSource(MetricSource, Protocol):
+    """Remembers the counters of the workloads of its last read, and forgets all others'."""
+
+    def again(self) -> MetricSource:
+        """The same source with a memory of its own, for other workloads."""
+        ...

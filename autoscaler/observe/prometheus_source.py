@@ -43,10 +43,15 @@ class PrometheusSource:
         kubelet_every_s: float = KUBELET_EVERY_S,
     ) -> None:
         self._prometheus = prometheus
-        self._clock = clock
+        self._clock, self._confine, self._kubelet_every_s = clock, confine, kubelet_every_s
         self._users = UserQueries(prometheus, confine)
         self._kubelet = KubeletFigures(prometheus, clock, kubelet_every_s)
         self._groups: dict[SignalNames, PageGroup] = {}
+
+    def again(self) -> PrometheusSource:
+        return PrometheusSource(
+            self._prometheus, clock=self._clock, confine=self._confine, kubelet_every_s=self._kubelet_every_s
+        )
 
     async def read(self, workloads: Sequence[Watched], at: float) -> Mapping[WorkloadRef, Signals]:
         found: dict[WorkloadRef, Signals] = {}

@@ -56,6 +56,13 @@ class ScrapeSource:
         self._barred: dict[tuple[WorkloadRef, str], tuple[float, float, Absent]] = {}
         """Until when, for how long, and why."""
         self._session: aiohttp.ClientSession | None = None
+        self._others: list[ScrapeSource] = []
+
+    def again(self) -> ScrapeSource:
+        """Closed with this one."""
+        other = ScrapeSource(limits=self.limits, host=self._host, tls=self._tls, clock=self._clock)
+        self._others.append(other)
+        return other
 
     async def __aenter__(self) -> ScrapeSource:
         return self
@@ -66,6 +73,8 @@ class ScrapeSource:
         await self.close()
 
     async def close(self) -> None:
+        for other in self._others:
+            await other.close()
         if self._session is not None:
             await self._session.close()
             self._session = None

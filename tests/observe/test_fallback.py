@@ -9,7 +9,8 @@ from autoscaler.model.signal import Absent, Cause, Measured, Signals
 from autoscaler.model.workload import WorkloadRef
 from autoscaler.observe.fallback import Fallback
 from autoscaler.observe.ports import Watched
-from tests.observe.served import pod, policy, watched
+from autoscaler.observe.scrape import ScrapeSource
+from tests.observe.served import Server, pages, pod, policy, watched
 
 DOWN = Absent(Cause.SOURCE_DOWN, "connection refused", "prometheus")
 
@@ -89,3 +90,23 @@ async def test_the_policys_order_and_a_source_that_breaks() -> None:
     none = watched(pod("a"), policy_=policy(signals={"preset": "generic", "sources": ["kubelet"]}))
     nobody = (await Fallback(sources).read([none], 0.0))[none.ref]
     assert isinstance(nobody.requests, Absent) and nobody.requests.cause is Cause.NOT_CONFIGURED
+
+
+async def test_policies_of_different_orders_leave_each_others_counters_alone() -> None:
+    """The same source comes first for one workload and second for the other: both have rates."""
+    servers = {"a": Server(), "b": Server()}
+    async with pages({name: server.page for name, server in servers.items()}) as port, ScrapeSource() as scraper:
+        both = Fallback([Told("prometheus", Signals()), scraper])
+        first, second = (
+            watched(
+                pod(f"{name}-5d8f7c9b6-aaaaa", port, path=f"/{name}"),
+                policy_=policy(name, signals={"preset": "generic", "sources": sources}),
+            )
+            for name, sources in (("a", ["scrape"]), ("b", ["prometheus", "scrape"]))
+        )
+        for _ in range(3):
+            for server in servers.values():
+                server.serve(10, 0.1)
+            seen = await both.read([first, second], 0.0)
+        for workload in (first, second):
+            assert isinstance(seen[workload.ref].requests, Measured), seen[workload.ref].requests
