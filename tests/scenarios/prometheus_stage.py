@@ -30,6 +30,7 @@ class LivePrometheus(MockPrometheus):
 
     text: Callable[[str, str], str] = lambda pod, page: page
     scraping: Callable[[str], bool] = lambda pod: True
+    every_s: float = SCRAPE_S
     url: str = ""
     cluster: EmulatedCluster | None = None
     seen: set[tuple[str, str]] = field(default_factory=set)
@@ -62,7 +63,7 @@ class LivePrometheus(MockPrometheus):
     async def scrape_for_ever(self) -> None:
         while True:
             self.take_in()
-            await asyncio.sleep(SCRAPE_S)
+            await asyncio.sleep(self.every_s)
 
     def take_in(self) -> None:
         """One scrape of all pods and of the kubelets."""
@@ -96,13 +97,13 @@ def _labels(process: Process) -> dict[str, str]:
 
 @asynccontextmanager
 async def through_prometheus(
-    spec: ClusterSpec, tmp_path: Path, *, timeout: float = 4.0, **settings: Any
+    spec: ClusterSpec, tmp_path: Path, *, timeout: float = 4.0, every_s: float = SCRAPE_S, **settings: Any
 ) -> AsyncIterator[tuple[Stage, LivePrometheus]]:
     """As ``staged``, beside a Prometheus that scrapes the cluster. ``timeout``: a query's, in real seconds."""
-    prometheus = LivePrometheus()
+    prometheus = LivePrometheus(every_s=every_s)
     await prometheus.up()
     scraping: asyncio.Task[None] | None = None
-    reached = {"prometheus": {"url": prometheus.url, "timeout": timeout}, "interval": SCRAPE_S}
+    reached = {"prometheus": {"url": prometheus.url, "timeout": timeout}, "interval": every_s}
     try:
         async with staged(spec, tmp_path, **reached | settings) as stage:  # type: ignore[arg-type]
             prometheus.cluster = stage.cluster
