@@ -8,7 +8,11 @@ Exit codes: 0 done, 1 it didn't work, 2 what was written is wrong (one line says
 from __future__ import annotations
 
 import argparse
+import contextlib
+import errno
 import importlib
+import io
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -98,8 +102,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     program = Path(sys.argv[0]).name if argv is None else "autoscaler"
     prog = "kubectl autoscaler" if program.startswith("kubectl-") else "autoscaler"
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal that has not every letter
     try:
-        return _dispatch(prog, words)
+        code = _dispatch(prog, words)
+        sys.stdout.flush()
+        return code
     except Wrong as wrong:
         for line in wrong.lines:
             print(line, file=sys.stderr)
@@ -109,6 +118,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader (head, less) went away
         sys.stderr.close()
         return OK
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        print(f"{prog}: can't write: {error.strerror}", file=sys.stderr)
+        with contextlib.suppress(OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # else the interpreter says it again at its end
+        return FAILED
 
 
 def _dispatch(prog: str, words: list[str]) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 
 from autoscaler import settings as tree
 from autoscaler.cli import Wrong
@@ -37,13 +38,24 @@ def turn(args: argparse.Namespace, *, paused: bool) -> int:
     settings = settings_of(args)
 
     async def work() -> str:
+        from autoscaler.kube.errors import KubeError
         from autoscaler.parts import opened
-        from autoscaler.pause import SWITCH, set_all, set_one
+        from autoscaler.pause import SWITCH, obeying, set_all, set_one
 
         async with opened(settings) as parts:
             if target is None:
-                await set_all(parts.client, args.in_namespace or parts.namespace, paused)
-                return f"everything ({SWITCH} in {args.in_namespace or parts.namespace})"
+                where = args.in_namespace or parts.namespace
+                elsewhere = await obeying(parts.client, settings.leader.name, where)
+                if elsewhere:
+                    raise KubeError(
+                        f"nothing in namespace {where} obeys it: the program runs in {', '.join(elsewhere)}; "
+                        f"give -n {elsewhere[0]}"
+                    )
+                if elsewhere is None:
+                    print(f"warning: no Lease {settings.leader.name} was seen: if the program does not run in {where}, "
+                          "nobody obeys this; name its namespace with -n", file=sys.stderr)  # fmt: skip
+                await set_all(parts.client, where, paused)
+                return f"everything ({SWITCH} in {where})"
             namespace = args.in_namespace or parts.client.namespace
             await set_one(parts.client, namespace, target, paused)
             return f"{target} in {namespace}"

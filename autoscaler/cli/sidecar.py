@@ -35,7 +35,7 @@ def run(args: argparse.Namespace) -> int:
     except SettingsError as error:
         raise Wrong(*error.lines) from None
     one_way_in(settings)
-    if getattr(args, "interval", None) is None and "AUTOSCALER_INTERVAL" not in os.environ:
+    if "interval" not in settings.model_fields_set:
         settings = settings.model_copy(update={"interval": INTERVAL_S})
     pod = args.pod or os.environ.get("POD_NAME") or os.environ.get("HOSTNAME")
     if not pod:

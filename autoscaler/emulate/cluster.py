@@ -29,12 +29,11 @@ All time is `asyncio.get_running_loop().time()`: under looptime a virtual hour p
 
 import asyncio
 import dataclasses
+import json
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
-
-import yaml
 
 from autoscaler.emulate.amounts import NANO, parse
 from autoscaler.emulate.api import Api
@@ -156,7 +155,8 @@ class EmulatedCluster:
             ],
             "current-context": "emulated",
         }
-        path.write_text(yaml.safe_dump(config, sort_keys=False), encoding="utf-8")
+        # JSON is YAML in which `n`, `on` and `123` are text to every parser.
+        path.write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
         return path
 
     def pods(self, namespace: str | None = None, *, workload: str | None = None) -> list[Json]:

@@ -50,6 +50,11 @@ def default_spec() -> ClusterSpec:
 
 def run(args: argparse.Namespace) -> int:
     """Exit 0 after SIGINT or SIGTERM, 1 when the port or a file can't be used, 2 for a wrong spec."""
+    if not 0 <= args.port <= 65535:
+        print(
+            f"autoscaler emulate: --port {args.port} is no port: 1 to 65535, or 0 for any that is free", file=sys.stderr
+        )
+        return _WRONG
     try:
         spec = load(args.spec) if args.spec is not None else default_spec()
         if args.kubernetes is not None:

@@ -97,9 +97,15 @@ class PrometheusSettings(Part):
 class HttpSettings(Part):
     """The server of /healthz, /readyz and /metrics."""
 
-    listen: str = Field(
-        "0.0.0.0:8080", pattern=r"^\S*:\d{1,5}$|^off$", description="HOST:PORT, or off. Port 0 takes a free one."
-    )
+    listen: str = Field("0.0.0.0:8080", description="HOST:PORT, or off. Port 0 takes a free one.")
+
+    @field_validator("listen")
+    @classmethod
+    def _address(cls, written: str) -> str:
+        host, colon, port = written.rpartition(":")
+        if written != "off" and (not colon or any(map(str.isspace, host)) or not port.isdecimal() or int(port) > 65535):
+            raise ValueError(f"{written!r} is not HOST:PORT with a port up to 65535, for example 0.0.0.0:8080, nor off")
+        return written
 
 
 class LeaderSettings(Part):
