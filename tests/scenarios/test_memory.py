@@ -116,40 +116,53 @@ async def test_a_maximum_lowered_below_usage_is_refused_with_its_numbers_and_not
 
 
 async def shrinking(stage: Stage) -> str:
-    """The pod whose shrink has just been accepted, and not yet applied: now its usage rises."""
+    """The pod whose shrink has just been accepted, and not yet applied: now its usage rises.
+
+    Woken by the change itself, so that no time passes in which the kubelet could apply it.
+    """
     for name in names(stage):
         stage.cluster.set_memory(name, 350 * MI, page_cache=100 * MI)
-    async with asyncio.timeout(300):
-        while True:
-            asked = [(n, limit) for n, limit in zip(names(stage), limits(stage), strict=True) if limit < GI]
-            if asked:
-                break
-            await asyncio.sleep(0.005)
-    ((name, limit),) = asked
+    await stage.cluster.until(lambda: min(limits(stage)) < GI, within=300, what="a shrink")
+    ((name, limit),) = [(n, one) for n, one in zip(names(stage), limits(stage), strict=True) if one < GI]
     assert actual(stage) == [GI, GI]
     stage.cluster.set_memory(name, 600 * MI, page_cache=limit - 550 * MI, seen=True)
     return name
+
+
+def resizing(stage: Stage) -> list[str]:
+    """What the kubelet says of resizes in progress."""
+    conditions = [one for pod in stage.pods() for one in pod["status"]["conditions"]]
+    return [one.get("reason", "") for one in conditions if one["type"] == "PodResizeInProgress"]
+
+
+def shrunk_at(stage: Stage) -> list[float]:
+    """When memory was shrunk, unix seconds."""
+    return [
+        tick.seen.at for tick in stage.ticks for one in tick.sent
+        if getattr(one.action, "reason", None) is not None and one.action.reason.code is Code.MEMORY_SHRINK
+    ]  # fmt: skip
 
 
 @pytest.mark.looptime
 async def test_usage_that_rises_after_the_decision_is_noticed_and_the_shrink_taken_back(tmp_path: Path) -> None:
     async with staged(cluster_spec(20.0), tmp_path, policy=SHRINK, interval=5.0) as stage:
         name = await shrinking(stage)
-        await asyncio.sleep(8)
+        await stage.cluster.until(lambda: "Error" in resizing(stage), within=30, what="the kubelet's refusal")
         assert min(limits(stage)) < min(actual(stage)) == GI, "accepted, and the kubelet won't apply it"
-        await asyncio.sleep(40)
-        assert limits(stage) == actual(stage) == [GI, GI]
+        await stage.cluster.until(lambda: limits(stage) == [GI, GI], within=30, what="taking it back")
+        await stage.cluster.until(lambda: not resizing(stage), within=10, what="the end of the resize")
+        assert actual(stage) == [GI, GI]
         assert [reason.code for reason in changes(stage)] == [Code.MEMORY_SHRINK, Code.REVERT]
         assert "below current usage" in changes(stage)[-1].text
-        conditions = [c["type"] for pod in stage.pods() for c in pod["status"]["conditions"]]
-        assert "PodResizeInProgress" not in conditions
         assert stage.restarts() == 0
         stage.cluster.set_memory(name, 350 * MI)
-        await asyncio.sleep(800)
-        assert limits(stage) == [GI, GI], "none is tried for a quarter of an hour"
-        assert holds(stage, Code.BARRED, since=60.0)
-        await asyncio.sleep(300)
-        assert min(limits(stage)) < GI
+        back = stage.ticks[-1].seen.at
+        await stage.cluster.until(lambda: min(limits(stage)) < GI, within=1800, what="another try")
+        await asyncio.sleep(1)  # the tick that asked has ended
+        first, *_, last = shrunk_at(stage)
+        assert first < back
+        assert last - back >= 890, "none is tried for a quarter of an hour"
+        assert holds(stage, Code.BARRED, since=last - back)
 
 
 @pytest.mark.looptime
