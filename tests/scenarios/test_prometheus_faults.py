@@ -12,6 +12,7 @@ import pytest
 from aiohttp import web
 
 from autoscaler.model.signal import Absent, Cause, Measured, Reading
+from tests.observe.real import needs_prometheus, real_prometheus
 from tests.scenarios.prometheus_stage import (
     EMPTY,
     CountersAnew,
@@ -24,7 +25,7 @@ from tests.scenarios.prometheus_stage import (
     values,
     without,
 )
-from tests.scenarios.stage import POLICY, Stage, cluster_spec
+from tests.scenarios.stage import POLICY, Stage, cluster_spec, staged
 
 CALM = (
     POLICY.replace("maxReplicas: 6}", "maxReplicas: 6, behavior: {scaleDown: {stabilizationWindowSeconds: 30}}}")
@@ -118,6 +119,10 @@ def size(stage: Stage) -> tuple[float, int]:
 
 def whole(reading: Reading) -> bool:
     return isinstance(reading, Measured) and reading.coverage == 1.0
+
+
+def cause_of(reading: Reading | None) -> Cause | None:
+    return reading.cause if isinstance(reading, Absent) else None
 
 
 def named(stage: Stage, fault: Fault) -> None:
@@ -269,3 +274,42 @@ async def test_counters_that_start_anew_are_neither_a_spike_nor_an_idle_moment(t
         assert max(rates) < 2 * STEADY
         assert min(rates) > STEADY / 2
         assert not [one for tick in stage.ticks[since:] for one in tick.sent]
+
+
+@needs_prometheus
+async def test_through_the_real_server_it_grows_and_tells_broken_pages_apart(tmp_path: Path) -> None:
+    """In real time: the binary scrapes the emulated pods' own pages."""
+    (tmp_path / "daemon").mkdir()
+    policy = CALM.replace("[prometheus, kubelet]", "[prometheus]")
+    async with real_prometheus(tmp_path) as server:
+        reached = {"prometheus": {"url": server.url}, "interval": 0.5}
+        async with staged(cluster_spec(STEADY, startup=0.1), tmp_path / "daemon", policy=policy, **reached) as stage:
+
+            def scraped() -> list[dict[str, str]]:
+                ports = {
+                    pod["metadata"]["name"]: pod["metadata"]["annotations"]["prometheus.io/port"]
+                    for pod in stage.pods()
+                }
+                return [
+                    {"__address__": f"127.0.0.1:{port}", "namespace": "serving", "pod": name}
+                    for name, port in ports.items()
+                ]
+
+            def misses() -> Reading | None:
+                return signals(stage).misses if stage.ticks else None
+
+            server.scrape(scraped())
+            await stage.cluster.until(lambda: isinstance(misses(), Measured), within=20, what="a share of misses")
+            calm = sum(stage.cores())
+            stage.load = RISEN
+            await stage.cluster.until(lambda: sum(stage.cores()) > calm, within=20, what="growing")
+            grown, since = sum(stage.cores()), len(stage.ticks)
+            stage.load = FALLEN
+            for page, cause in (("nan", Cause.NAN), ("missing", Cause.STALE), ("inf", Cause.INFINITE)):
+                stage.cluster.faults.pages["resnet-*"] = page
+                await stage.cluster.until(lambda: cause_of(misses()) is cause, within=20, what=str(cause))  # noqa: B023
+                assert any(f"{cause}: " in line for line in said(stage)), said(stage)
+                assert not taken(stage, since)
+                assert sum(stage.cores()) >= grown
+            stage.cluster.faults.pages.clear()
+            await stage.cluster.until(lambda: isinstance(misses(), Measured), within=20, what="misses again")
