@@ -83,6 +83,8 @@ def _passing(case: Case) -> float:
     drains the backlog, and an excursion of the load that may be chance, with its share of the head-room."""
     demand, level = case.demand, case.past.traffic.level
     beyond = max(0.0, demand.arrivals - level) * demand.work if level >= 0.0 else 0.0
+    if beyond <= 0.0:
+        return demand.drain * 1000.0
     share = (demand.need - demand.drain) / demand.rho if demand.need and demand.rho else 1.0
     return (demand.drain + beyond * max(1.0, share)) * 1000.0
 

@@ -31,6 +31,11 @@ FRESH: Final = 20.0
 """A shrink needs a sample of usage younger than this, seconds."""
 BARRED: Final = 900.0
 """Seconds without a shrink after one did harm or was refused."""
+ARRIVES: Final = 10.0
+"""Seconds after which a shrink that was accepted is seen."""
+WORTH: Final = 0.1
+WORTH_LEAST: Final = 64 * MI
+"""A first step down must have this much to win in all, of the limit and in bytes: less is not worth a trial."""
 ROSE: Final = 1.1
 """A breach under so much more load than at the shrink is the load's."""
 OURS: Final = "inference-autoscaler"
@@ -57,6 +62,13 @@ def judge(case: Case, peaks: Peaks, now: float) -> Peaks:
         if since is not None and since + BARRED > max(now, peaks.barred_until):
             peaks = msgspec.structs.replace(peaks, barred_until=since + BARRED, canary="", before={})
     peaks = _found_again(case, peaks, now)
+    if (
+        peaks.before
+        and now - peaks.shrunk_at > ARRIVES
+        and not any(limit_of(here[uid]) < size for uid, size in peaks.before.items() if uid in here)
+    ):  # none has less: it was refused, and would be again
+        barred = max(peaks.barred_until, now + BARRED)
+        return msgspec.structs.replace(peaks, before={}, canary="", shrunk_at=UNKNOWN, barred_until=barred)
     if not peaks.before or peaks.shrunk_at == UNKNOWN or now - peaks.shrunk_at > PROOF:
         return msgspec.structs.replace(peaks, before={}) if peaks.before else peaks
     why = _harm(case, peaks, here, now)
@@ -98,9 +110,19 @@ def _refused_at(attempt: Attempt | None, limit: int) -> float | None:
     return attempt.since if shrank and attempt.state is ResizeState.ERROR else None
 
 
+def _grew(peaks: Peaks, now: float) -> bool:
+    """Whether memory was too small lately: what was just given is not taken back, nor is who got less on trial."""
+    return peaks.grown_at != UNKNOWN and now - peaks.grown_at < BARRED
+
+
 def _found_again(case: Case, peaks: Peaks, now: float) -> Peaks:
     """After a restart of this process the canary is the pod with less than its peers, on trial if lately made so."""
-    if peaks.owed or now < peaks.barred_until or case.policy.spec.vertical.memory.shrink is not Shrink.WHEN_SAFE:
+    if (
+        peaks.owed
+        or now < peaks.barred_until
+        or _grew(peaks, now)
+        or case.policy.spec.vertical.memory.shrink is not Shrink.WHEN_SAFE
+    ):
         return peaks
     sized = {member.pod.uid: member for member in case.stand.serving if limit_of(member)}
     most = max(map(limit_of, sized.values()), default=0)
@@ -146,6 +168,9 @@ def shrink(case: Case, peaks: Peaks, ledger: Ledger, now: float, brakes_open: bo
         if floor is None:
             continue
         to = max(floor, whole(limit_of(member) * STEP), stood if followers else 0)
+        lowered = ceiling is not None and limit_of(member) > ceiling
+        if not followers and not lowered and limit_of(member) - floor < max(WORTH * limit_of(member), WORTH_LEAST):
+            continue
         if to < limit_of(member) and member.container.memory_restart is not ResizeRestart.RESTART_CONTAINER:
             steps.append((member, to))
     if not steps:
@@ -208,6 +233,9 @@ def _held(case: Case, peaks: Peaks, now: float, brakes_open: bool) -> Reason | N
     left = peaks.barred_until - now
     if left > 0.0:
         return because(Code.BARRED, left=left)
+    if _grew(peaks, now) and not _lowered(case):
+        left = peaks.grown_at + BARRED - now
+        return because(Code.HELD, why=f"memory grew lately: none is taken back for {left:.0f}s more")
     if brakes_open:
         return because(Code.BREAKER, bad=0, total=0)
     if peaks.shrunk_at != UNKNOWN and now - peaks.shrunk_at < PROOF:
@@ -216,6 +244,12 @@ def _held(case: Case, peaks: Peaks, now: float, brakes_open: bool) -> Reason | N
     if case.demand.breach:
         return because(Code.HELD, why="memory doesn't shrink while the objective is missed")
     return guards.learning(case.past, now) or guards.barred(case.past, now)
+
+
+def _lowered(case: Case) -> bool:
+    """Whether the maximum is below what pods have: the user's word, which no growth of before stands against."""
+    ceiling = case.policy.spec.vertical.memory.max
+    return ceiling is not None and any(limit_of(member) > ceiling for member in case.stand.serving)
 
 
 def _on_trial(case: Case, peaks: Peaks) -> str:
