@@ -70,11 +70,12 @@ async def test_two_that_act_without_leadership_notice_each_other(tmp_path: Path)
         await asyncio.sleep(60)
         assert stage.daemon.health.checks["alone"].ok, "its own resizes are no rival's"
         async with opened(settings, epoch=stage.cluster.plane.timeline.wall()) as parts:
-            second, stop = Daemon(settings, parts, files), asyncio.Event()
+            apart = settings.model_copy(update={"interval": 1.7})  # in lockstep the second would find all done
+            second, stop = Daemon(apart, parts, files), asyncio.Event()
             running = asyncio.create_task(second.run(stop))
             for turn in range(8):
                 stage.load = (160.0, 20.0)[turn % 2]
-                await asyncio.sleep(45)
+                await asyncio.sleep(100)  # long enough to shrink again
             crowded = [one for one in (stage.daemon, second) if not one.health.checks["alone"].ok]
             assert crowded, "whoever was second to act says so"
             for daemon in crowded:
