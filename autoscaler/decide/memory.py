@@ -106,7 +106,8 @@ def settle(case: Case, actions: tuple[Action, ...], now: float) -> tuple[Action,
         ooms={uid: at for uid, at in ooms.items() if uid in here},
         proofs={uid: at for uid, at in proofs.items() if uid in here},
         asked={uid: size for uid, size in asked.items() if uid in here},
-        evicted={uid: at for uid, at in peaks.evicted.items() if uid in here},
+        # One that is gone is remembered until its successor may serve: no other goes meanwhile.
+        evicted={uid: at for uid, at in peaks.evicted.items() if uid in here or now - at < PROOF},
     )
     peaks, evictions = memory_proof.judge(case, peaks, frozenset(taken), now)
     case.past = msgspec.structs.replace(case.past, peaks=peaks)

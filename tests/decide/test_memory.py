@@ -490,3 +490,20 @@ def test_a_shrink_that_never_came_is_no_trial() -> None:
         said = [hold.text for hold in clock.plan.holds if "on trial" in hold.text]
         assert not said or clock.now - clock.changes[-1][0] - START <= 15.0, said
     assert asked == 1
+
+
+def test_pods_that_crash_on_are_recreated_one_after_the_other() -> None:
+    """The first is gone at once when evicted: its successor gets its time before the next one goes."""
+    clock = Clock(spec(), pod("a", memory=1 * GI), pod("b", memory=1 * GI), pod("c", memory=1 * GI))
+    evicted: list[tuple[float, str]] = []
+    for _ in range(60):
+        for place, one in enumerate(clock.pods):
+            if one.name in "ab":
+                changed(clock, place, oom_at=clock.now - 1.0, started_at=clock.now - 0.5, running=True)
+        plan = tick(clock, working_set=0.9 * GI)
+        for action in plan.actions:
+            if isinstance(action, Evict):
+                evicted.append((clock.now, action.pod.name))
+                clock.pods = [one for one in clock.pods if one.name != action.pod.name]
+    assert sorted(name for _, name in evicted) == ["a", "b"]
+    assert evicted[1][0] - evicted[0][0] >= PROOF
